@@ -1,0 +1,36 @@
+"""A CloudMatrix384 supernode as a Python program: it runs communication code and times it.
+
+Names load when they are first used, so that ``import ubnet`` costs next to nothing.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ubnet.fabric import Fabric as Fabric
+    from ubnet.fabrics import load_fabric as load_fabric
+    from ubnet.flowsim import FlowSim as FlowSim
+    from ubnet.flowsim import simulate_flows as simulate_flows
+
+__version__ = "0.1.0"
+
+_NAMES = {
+    "Fabric": "ubnet.fabric",
+    "FlowSim": "ubnet.flowsim",
+    "load_fabric": "ubnet.fabrics",
+    "simulate_flows": "ubnet.flowsim",
+}
+
+__all__ = ["Fabric", "FlowSim", "load_fabric", "simulate_flows"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _NAMES:
+        raise AttributeError(f"module 'ubnet' has no attribute {name!r}")
+    value = getattr(import_module(_NAMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

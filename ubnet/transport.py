@@ -1,0 +1,209 @@
+"""How bytes are moved: start-up, engines and per-message cost of a transport, as flow columns.
+
+The time of one message is start-up + switches + cables + bytes at the allocated rate. A cost per
+message is *occupancy* of the engine: it widens the flow's share of its engine by
+``post * engine rate / bytes``, so that equal messages stay equal and share out fairly.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ubnet.errors import NoRoute, OptionError
+from ubnet.fabric import FAR, NODE, PACKAGE, SELF, Fabric, Floats, Ints, Routes
+
+READ, WRITE = "read", "write"
+OPS = (READ, WRITE)
+
+
+@dataclass(frozen=True, slots=True)
+class FlowColumns:
+    """What the flow engine needs of many flows; the arguments of `FlowSim.post`.
+
+    Attributes
+    ----------
+    nbytes, startup_ps : ndarray of int64, shape (flows,)
+        Bytes, and start-up with switches and cables in picoseconds.
+    route_ptr, route_link : ndarray of int64
+        The resources that each flow uses, in compressed rows.
+    route_share : ndarray of float64
+        The share of the flow on each of them.
+    rate_cap : ndarray of float64, shape (flows,)
+        The largest rate of each flow in bytes/s.
+    latency_ps : ndarray of int64, shape (flows,)
+        The part of `startup_ps` that is switches and cables.
+    """
+
+    nbytes: Ints
+    startup_ps: Ints
+    route_ptr: Ints
+    route_link: Ints
+    route_share: Floats
+    rate_cap: Floats
+    latency_ps: Ints
+
+
+@dataclass(frozen=True)
+class Transport:
+    """One way to move bytes over one plane.
+
+    Attributes
+    ----------
+    name, plane : str
+        Its name and the plane it uses.
+    startup_ps : mapping of (op, passive kind) to int
+        Start-up in picoseconds of a read or write whose passive side is of that kind, the posting
+        of one message included; ``(op, "*")`` serves every other kind.
+    package_startup_ps : int or None
+        Start-up between two endpoints of one package, which then holds no engine; None where
+        the plane has no link of its own inside a package.
+    engine : mapping of op to str
+        The kind of engine that the active side holds; none = the ports alone limit it.
+    share : mapping of (op, passive kind, distance) to float
+        The flow's share of its engine; 1 where nothing stands.
+    post_ps : int
+        Occupancy of the engine per message, in picoseconds.
+    spread : float
+        With k targets in a step the share of the engine is multiplied by 1 + spread (1 - 1/k).
+    engine_fraction : float
+        The part of the engine's rate that this transport can draw (vector cores in use); an
+        engine used by a slower transport is held longer.
+    wire_share : float
+        Bytes on the wire per byte of payload.
+    rate_cap : float
+        The largest rate of one flow, in bytes/s.
+    sources : mapping of str to str
+        For each constant the letter of its source, or the word "assumed" and why.
+    """
+
+    name: str
+    plane: str
+    startup_ps: Mapping[tuple[str, str], int]
+    package_startup_ps: int | None = None
+    engine: Mapping[str, str] = field(default_factory=dict)
+    share: Mapping[tuple[str, str, int], float] = field(default_factory=dict)
+    post_ps: int = 0
+    spread: float = 0.0
+    engine_fraction: float = 1.0
+    wire_share: float = 1.0
+    rate_cap: float = np.inf
+    sources: Mapping[str, str] = field(default_factory=dict)
+
+    def with_fraction(self, fraction: float) -> "Transport":
+        """Return the same transport on a part of its engine's rate."""
+        if not 0 < fraction <= 1:
+            raise OptionError(f"an engine fraction lies in (0, 1], not {fraction}")
+        return replace(self, engine_fraction=fraction)
+
+    def startup_of(self, op: str, passive_kind: str) -> int:
+        """Return the start-up in picoseconds of a single message, its posting included."""
+        for key in ((op, passive_kind), (op, "*")):
+            if key in self.startup_ps:
+                return self.startup_ps[key]
+        raise NoRoute(f"transport {self.name} has no {op} whose passive side is a {passive_kind}")
+
+    def flows(
+        self,
+        fabric: Fabric,
+        op: str,
+        src: ArrayLike,
+        dst: ArrayLike,
+        nbytes: ArrayLike,
+        *,
+        targets: ArrayLike = 1,
+        messages: ArrayLike = 1,
+        flow: ArrayLike = 0,
+    ) -> FlowColumns:
+        """Turn transfers into columns for the flow engine.
+
+        Parameters
+        ----------
+        fabric : Fabric
+            Where they run.
+        op : {"read", "write"}
+            A write is driven by `src`, a read by `dst`; bytes always go from `src` to `dst`.
+        src, dst : array_like of int, shape (flows,)
+            Endpoint numbers.
+        nbytes : array_like of int
+            Bytes of each transfer.
+        targets : array_like of int
+            How many targets the active engine serves in the same step (k of `spread`).
+        messages : array_like of int
+            Messages that each transfer counts as (0 = tokens of a fused operator).
+        flow : array_like of int
+            Numbers the flows of a pair, for hashed paths.
+
+        Returns
+        -------
+        FlowColumns
+            A flow per transfer; transfers to oneself have an empty route and take no time.
+
+        Raises
+        ------
+        NoRoute
+            If a pair is not joined by this transport's plane.
+        """
+        if op not in OPS:
+            raise OptionError(f"op is {op!r}; allowed: read, write")
+        src, dst, size, k, m, number = (
+            np.ascontiguousarray(c, dtype=np.int64)
+            for c in np.broadcast_arrays(
+                *map(np.atleast_1d, (src, dst, nbytes, targets, messages, flow))
+            )
+        )
+        routes = fabric.plane(self.plane).router.routes(src, dst, number)
+        active, passive = (src, dst) if op == WRITE else (dst, src)
+        engine, startup, share = self._engine(fabric, op, active, passive, k)
+        post = np.where(engine >= 0, self.post_ps, 0) * m
+        share += post * 1e-12 * fabric.capacity[engine] / np.maximum(size, 1)
+        startup += routes.latency_ps + np.where(size == 0, post, 0)
+        ptr, link, part = _with_engine(routes, self.wire_share, engine, share)
+        cap = np.full(len(src), self.rate_cap)
+        return FlowColumns(size, startup, ptr, link, part, cap, routes.latency_ps)
+
+    def _engine(
+        self, fabric: Fabric, op: str, active: Ints, passive: Ints, targets: Ints
+    ) -> tuple[Ints, Ints, Floats]:
+        """Return each flow's engine (-1 = none), its start-up less the posting, its share."""
+        distance = fabric.distance(active, passive)
+        own_link = np.full(len(active), SELF)
+        if self.package_startup_ps is not None:
+            own_link[:] = PACKAGE
+        held = distance > own_link
+        engine = np.full(len(active), -1)
+        if op in self.engine:
+            engine[held] = fabric.engines[self.engine[op]][active[held]]
+        startup = np.zeros(len(active), dtype=np.int64)
+        share = np.ones(len(active))
+        startup[distance == PACKAGE] = self.package_startup_ps or 0
+        kinds = fabric.kind_of[passive]
+        for code in np.unique(kinds[held]):
+            kind = fabric.kinds[code]
+            mine = held & (kinds == code)
+            startup[mine] = self.startup_of(op, kind)
+            share[mine] = self.share.get((op, kind, NODE), 1.0)
+            share[mine & (distance == FAR)] = self.share.get((op, kind, FAR), 1.0)
+        startup[engine >= 0] -= self.post_ps
+        share *= (1 + self.spread * (1 - 1 / np.maximum(targets, 1))) / self.engine_fraction
+        return engine, startup, share
+
+
+def _with_engine(
+    routes: Routes, wire_share: float, engine: Ints, share: Floats
+) -> tuple[Ints, Ints, Floats]:
+    """Put each flow's engine, where it holds one, in front of its route."""
+    held = (engine >= 0).astype(np.int64)
+    if not held.any():
+        return routes.ptr, routes.resource, routes.share * wire_share
+    lengths = np.diff(routes.ptr)
+    ptr = np.concatenate([[0], np.cumsum(lengths + held)])
+    link = np.empty(ptr[-1], dtype=np.int64)
+    part = np.empty(ptr[-1])
+    first = ptr[:-1][held == 1]
+    link[first], part[first] = engine[held == 1], share[held == 1]
+    rest = np.ones(len(link), dtype=bool)
+    rest[first] = False
+    link[rest], part[rest] = routes.resource, routes.share * wire_share
+    return ptr, link, part
