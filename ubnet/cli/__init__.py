@@ -1,0 +1,1 @@
+"""The command line: ``ubnet bench``, ``ubnet run`` and ``ubnet topo``."""

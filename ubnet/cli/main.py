@@ -1,0 +1,107 @@
+"""The command ``ubnet``: its subcommands, and how every error ends.
+
+This module imports click and nothing heavy, so that ``ubnet --help`` answers at once.
+"""
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import NoReturn
+
+import click
+
+from ubnet import __version__
+from ubnet.cli.lazy_group import LazyGroup
+from ubnet.errors import UbnetError
+
+HELPS = {
+    "bench": "Time an operation on a fabric, move its bytes, check the results.",
+    "run": "Run a program written for mpi4py on the virtual supernode.",
+    "topo": "List, show and check fabrics.",
+}
+
+
+def _load(name: str) -> click.Command:
+    command: click.Command = getattr(import_module(f"ubnet.cli.{name}"), name)
+    return command
+
+
+@click.pass_context
+def _start(context: click.Context) -> None:
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help())
+
+
+def _version(context: click.Context, parameter: click.Parameter, wanted: bool) -> None:
+    if wanted:
+        click.echo(f"ubnet {__version__}")
+        context.exit()
+
+
+ubnet = LazyGroup(
+    "ubnet",
+    HELPS,
+    _load,
+    callback=_start,
+    params=[
+        click.Option(
+            ["--version"],
+            is_flag=True,
+            is_eager=True,
+            expose_value=False,
+            callback=_version,
+            help="Print the version and stop.",
+        )
+    ],
+    help="A CloudMatrix384 supernode on a laptop: runs communication code and times it in "
+    "virtual time.",
+)
+"""The whole command line as one click command."""
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run the command line and leave with its exit status.
+
+    Parameters
+    ----------
+    arguments : sequence of str, optional
+        What follows the word ``ubnet``; by default the process's own arguments.
+    """
+    sys.exit(run_command(sys.argv[1:] if arguments is None else list(arguments)))
+
+
+def run_command(arguments: list[str]) -> int:
+    """Run one command line and return its exit status.
+
+    Every error that ubnet raises on purpose, and every wrong use, is one message on stderr:
+    status 2 where nothing has run yet, 1 for a failed program, 130 after Ctrl-C.
+    """
+    try:
+        with ubnet.make_context("ubnet", arguments) as context:
+            ubnet.invoke(context)
+        sys.stdout.flush()
+    except click.exceptions.Exit as end:
+        return end.exit_code
+    except click.ClickException as error:
+        asked = getattr(error, "ctx", None)
+        path = asked.command_path if asked else "ubnet"
+        return _say(f"{error.format_message()} (see {path} --help)", error.exit_code)
+    except UbnetError as error:
+        return _say(str(error), error.exit_status)
+    except KeyboardInterrupt:
+        return _say("interrupted", 130)
+    except BrokenPipeError:
+        # What reads our output has closed it; the flush at exit must not complain again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except OSError as error:
+        if error.filename is None:
+            raise
+        return _say(f"cannot write or read {error.filename}: {error.strerror}", 1)
+    return 0
+
+
+def _say(message: str, status: int) -> int:
+    click.echo(f"ubnet: {message}", err=True)
+    return status
