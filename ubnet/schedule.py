@@ -218,6 +218,9 @@ class ScheduleBuilder:
         self._deps: list[Ints] = []
         self._count = 0
 
+    def __len__(self) -> int:
+        return self._count
+
     def add(
         self,
         step: Any,
