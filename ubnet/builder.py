@@ -121,7 +121,8 @@ class FabricBuilder:
             resource = self._add_resources(names, tier, rate)
         else:
             member = np.asarray(bundle, dtype=np.int64)
-            total = np.bincount(member, weights=rate, minlength=len(bundle_names))
+            total = np.zeros(len(bundle_names))
+            np.add.at(total, member, rate)
             resource = self._add_resources(bundle_names, tier, total)[member]
         plane_code = np.full(count, _code(self._plane_names, plane))
         tier_code = np.full(count, _code(self._tier_names, tier))
@@ -151,7 +152,7 @@ class FabricBuilder:
         if len(set(names)) != len(names):
             twice = next(n for i, n in enumerate(names) if n in names[:i])
             raise FabricError(f"fabric {self.name} has two endpoints or switches called {twice!r}")
-        columns = [np.concatenate(c) for c in zip(*self._links, strict=True)] or [np.zeros(0)] * 7
+        columns = self._link_columns()
         engines = {kind: np.full(len(self._endpoints), -1) for kind in self._engines}
         for kind, held in self._engines.items():
             engines[kind][list(held)] = list(held.values())
@@ -171,6 +172,12 @@ class FabricBuilder:
             memory_rate=np.array([self._memory_rate[i] for i in range(len(self._endpoints))]),
             options=self.options,
         )
+
+    def _link_columns(self) -> list[NDArray[Any]]:
+        if self._links:
+            return [np.concatenate(column) for column in zip(*self._links, strict=True)]
+        kinds = (np.int64, np.int64, np.float64, np.int64, np.int64, np.int64, np.int64)
+        return [np.zeros(0, dtype=kind) for kind in kinds]
 
     def _vertex(self, number: int) -> str:
         inside = number < len(self._endpoints)

@@ -1,0 +1,59 @@
+"""Fabrics by name: those that ubnet brings, and those of a user's file."""
+
+from inspect import signature
+from pathlib import Path
+from typing import Any
+
+from ubnet.errors import FabricError, OptionError, did_you_mean
+from ubnet.fabric import Fabric
+
+
+def fabric_names() -> list[str]:
+    """Return the names of the fabrics that ubnet brings.
+
+    >>> fabric_names()
+    ['cloudmatrix384', 'cloudmatrix192', 'cloudmatrix96', 'cloudmatrix64']
+    """
+    from ubnet.topologies import FABRICS
+
+    return list(FABRICS)
+
+
+def load_fabric(name: str | Path, **options: Any) -> Fabric:
+    """Return a fabric by its name or read it from a TOML file.
+
+    Parameters
+    ----------
+    name : str or Path
+        One of `fabric_names`, or the path of a TOML file.
+    **options
+        Arguments of the function that builds it; a file takes ``paths`` alone.
+
+    Raises
+    ------
+    FabricError
+        If there is no such fabric or file, or the file is wrong.
+    OptionError
+        If the fabric takes no such option.
+
+    Examples
+    --------
+    >>> load_fabric("cloudmatrix64", paths="ecmp").planes["ub"].paths
+    'ecmp'
+    """
+    from ubnet.topologies import FABRICS
+
+    if str(name) in FABRICS:
+        make = FABRICS[str(name)]
+        for option in options:
+            allowed = signature(make).parameters
+            if option not in allowed:
+                hint = did_you_mean(option, allowed)
+                raise OptionError(f"fabric {name} has no option {option!r}; {hint}")
+        return make(**options)
+    from ubnet.fabric_file import read_fabric
+
+    if Path(name).suffix == ".toml" or Path(name).is_file():
+        return read_fabric(name, **options)
+    hint = did_you_mean(str(name), fabric_names())
+    raise FabricError(f"there is no fabric {str(name)!r}; {hint}, or give a file such as my.toml")
