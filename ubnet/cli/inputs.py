@@ -125,10 +125,13 @@ def _readable(values: Values) -> Values:
 
 
 def _largest_exact(dtype: np.dtype[Any]) -> int:
-    """Return the largest n for which 0..n are all exact in an element type."""
+    """Return the largest 2^k - 1 for which all of 0..2^k - 1 are exact in an element type."""
     if dtype.kind in "iu":
         return int(np.iinfo(dtype).max)
-    return 1 << (int(ml_dtypes.finfo(dtype).nmant) + 1)
+    limit = 1
+    while int(dtype.type(2 * limit + 1)) == 2 * limit + 1:
+        limit = 2 * limit + 1
+    return limit
 
 
 @kernel
