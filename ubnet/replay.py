@@ -1,0 +1,153 @@
+"""Running a schedule on real memory: it moves the bytes and does the sums."""
+
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ubnet import fold
+from ubnet.arena import Arena
+from ubnet.errors import ScheduleError
+from ubnet.operation import COPY, JOIN, REDUCE_LEFT
+from ubnet.reductions import Combine, Reduction, reduction
+from ubnet.schedule import Schedule
+
+__all__ = ["Arena", "replay", "replay_at"]
+
+Ints = NDArray[np.int64]
+Array = NDArray[Any]
+
+
+def replay(
+    schedule: Schedule,
+    arena: Arena,
+    reduce: str | Combine = "sum",
+    ops: ArrayLike | None = None,
+) -> None:
+    """Run the operations of a schedule in the order of their numbers, or those given in order.
+
+    Parameters
+    ----------
+    schedule : Schedule
+        What to do.
+    arena : Arena
+        The memory; its buffers may be larger than the schedule says.
+    reduce : str or callable
+        The name of a reduction (`ubnet.reductions.REDUCTIONS`) or ``f(left, right) -> array``.
+    ops : array_like of int, optional
+        The operations to run; both ranks of each must be held by the arena.
+
+    Raises
+    ------
+    ScheduleError
+        If the arena is too small for the schedule or lacks a rank.
+
+    Examples
+    --------
+    >>> from ubnet.schedule import REDUCE, ScheduleBuilder
+    >>> builder = ScheduleBuilder("sum of two", 2, [3, 3, 0])
+    >>> first = builder.add(0, 0, 0, 0, 0, 3)
+    >>> _ = builder.add(1, 1, 0, 0, 0, 3, kind=REDUCE, after=first)
+    >>> schedule = builder.build()
+    >>> arena = Arena(schedule.sizes, "int32")
+    >>> arena.input(0)[:] = [1, 2, 3]
+    >>> arena.input(1)[:] = 10
+    >>> replay(schedule, arena)
+    >>> arena.output(0).tolist()
+    [11, 12, 13]
+    """
+    s = schedule
+    if len(arena.sizes) != s.ranks or (arena.sizes[arena.held] < s.sizes[arena.held]).any():
+        raise ScheduleError(
+            f"{arena!r} is too small for {s!r}; make it with Arena(schedule.sizes, dtype)"
+        )
+    chosen = np.arange(len(s)) if ops is None else np.asarray(ops, dtype=np.int64)
+    chosen = chosen[(s.kind[chosen] != JOIN) & (s.count[chosen] > 0)]
+    src = arena.offsets(s.src[chosen], s.src_buf[chosen], s.src_off[chosen])
+    dst = arena.offsets(s.dst[chosen], s.dst_buf[chosen], s.dst_off[chosen])
+    missing = np.flatnonzero((src < 0) | (dst < 0))
+    if len(missing):
+        raise ScheduleError(
+            f"{s.describe(int(chosen[missing[0]]))} needs a rank that {arena!r} does not hold; "
+            f"give the operations between held ranks (ops=)"
+        )
+    replay_at(arena, s.kind[chosen], src, dst, s.count[chosen], reduce)
+
+
+def replay_at(
+    arena: Arena,
+    kind: NDArray[np.int8],
+    src_offset: Ints,
+    dst_offset: Ints,
+    count: Ints,
+    reduce: str | Combine = "sum",
+) -> None:
+    """Run copies and reductions between places of an arena, one after another.
+
+    This is `replay` without ranks: a source may lie in the staging area, where data of ranks that
+    another process holds has been received.
+
+    Parameters
+    ----------
+    arena : Arena
+        The memory.
+    kind : ndarray of int8, shape (n,)
+        COPY, REDUCE or REDUCE_LEFT.
+    src_offset, dst_offset, count : ndarray of int64, shape (n,)
+        Elements of ``arena.flat``.
+    reduce : str or callable
+        As for `replay`.
+
+    Raises
+    ------
+    ScheduleError
+        If a range leaves the arena.
+    OptionError
+        If the reduction does not exist or has no meaning for the arena's type.
+    """
+    if not len(kind):
+        return
+    ends = np.maximum(src_offset, dst_offset) + count
+    if min(src_offset.min(), dst_offset.min()) < 0 or ends.max() > len(arena.flat):
+        raise ScheduleError(
+            f"an operation leaves the {len(arena.flat)} elements of {arena!r}; offsets come from "
+            f"Arena.offsets and Arena.reserve_staging"
+        )
+    item = arena.dtype.itemsize
+    octets = arena.flat.view(np.uint8)
+    copies = kind == COPY
+    fold_run = None if copies.all() else _folding(arena, reduce)
+    turns = np.flatnonzero(np.diff(copies)) + 1
+    # Overflow is the user's affair, as it is in compiled code.
+    with np.errstate(all="ignore"):
+        for first, last in pairwise([0, *turns.tolist(), len(kind)]):
+            run = slice(first, last)
+            src, dst, length = src_offset[run], dst_offset[run], count[run]
+            if fold_run is None or copies[first]:
+                fold.move(octets, src * item, dst * item, length * item)
+            else:
+                fold_run(kind[run], src, dst, length)
+
+
+def _folding(arena: Arena, reduce: str | Combine) -> Callable[..., None]:
+    """Return what runs reductions: the kernel of a named one where it has one, or numpy."""
+    if callable(reduce):
+        return lambda *columns: _fold_by_call(arena.flat, reduce, *columns)
+    named: Reduction = reduction(reduce)
+    named.check(arena.dtype)
+    if named.has_kernel(arena.dtype):
+        return lambda kind, *columns: named.kernel(arena.flat, *columns, *named.arguments)
+    return lambda *columns: _fold_by_call(arena.flat, named.combine, *columns)
+
+
+def _fold_by_call(
+    flat: Array, combine: Combine | np.ufunc, kind: NDArray[np.int8], src: Ints, dst: Ints, n: Ints
+) -> None:
+    """Reduce by a function of (left, right), one operation after another."""
+    left = (kind == REDUCE_LEFT).tolist()
+    rows = zip(left, src.tolist(), dst.tolist(), n.tolist(), strict=True)
+    for incoming_first, there, here, count in rows:
+        incoming, held = flat[there : there + count], flat[here : here + count]
+        held[...] = combine(incoming, held) if incoming_first else combine(held, incoming)
