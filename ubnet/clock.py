@@ -1,0 +1,253 @@
+"""The holder of the virtual clock: takes the ranks' posts, moves time, says who goes on.
+
+An instant goes in rounds. All ranks have blocked; their posts are taken in the order (rank,
+running number); events of the instant follow in the order (source, destination, number); then the
+ranks whose wait is over go on together, in the next round. Only when nobody can go on does the
+clock move, to the next event that concerns a rank.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ubnet.errors import UbnetError
+from ubnet.eventlog import EventLog
+from ubnet.fabric import Fabric, Ints
+from ubnet.gathering import Gatherings
+from ubnet.mailbox import Letter, Mailbox
+from ubnet.message import (
+    Block,
+    Cancel,
+    Completion,
+    Delivery,
+    Join,
+    Leave,
+    Poll,
+    Post,
+    Probe,
+    Receive,
+    Send,
+    Sleep,
+)
+from ubnet.network import Network
+from ubnet.plans import Plans
+from ubnet.pollers import TEST, Pollers
+from ubnet.protocol import EAGER_BYTES, Protocol
+from ubnet.timing import capacity_with_memory, choose_transport
+
+
+@dataclass(frozen=True, slots=True)
+class ClockOptions:
+    """How a world sends its messages.
+
+    Attributes
+    ----------
+    transport : str
+        A transport's name, or ``auto`` for the least modelled time of each transfer.
+    eager_bytes : int
+        The largest message that is sent eagerly.
+    rendezvous : {"read", "write"}
+        Who moves the bytes of a larger one.
+    """
+
+    transport: str = "auto"
+    eager_bytes: int = EAGER_BYTES
+    rendezvous: str = "read"
+
+
+@dataclass(frozen=True, slots=True)
+class WorldEnd:
+    """Why a world ends.
+
+    Attributes
+    ----------
+    reason : {"finished", "deadlock", "failed", "refused"}
+        ``failed``: a rank left; ``refused``: `error` says which call cannot be.
+    status : int
+        The status that the rank left with.
+    failure : str
+        The traceback of the rank that raised.
+    error : UbnetError or None
+        What was refused.
+    rank : int
+        The rank that left.
+    """
+
+    reason: str
+    status: int = 0
+    failure: str = ""
+    error: UbnetError | None = None
+    rank: int = -1
+
+
+class Clock:
+    """One virtual clock for all ranks of a world.
+
+    Parameters
+    ----------
+    fabric : Fabric
+        What the ranks sit on.
+    endpoints : ndarray of int64
+        Endpoint of each rank.
+    plans : Plans
+        What makes schedules.
+    options : ClockOptions
+        How messages are sent.
+    log : EventLog
+        Where events are written.
+    """
+
+    def __init__(
+        self, fabric: Fabric, endpoints: Ints, plans: Plans, options: ClockOptions, log: EventLog
+    ) -> None:
+        def choose(src: int, dst: int, nbytes: int, op: str) -> object:
+            if options.transport != "auto":
+                return fabric.transport(options.transport)
+            return choose_transport(fabric, src, dst, nbytes, op)[0]
+
+        ranks = len(endpoints)
+        self.network = Network(fabric, capacity_with_memory(fabric), choose)
+        self.log = log
+        self.mailbox = Mailbox(ranks)
+        self._pollers = Pollers()
+        self._protocol = Protocol(
+            self.network,
+            self.mailbox,
+            endpoints.tolist(),
+            eager_bytes=options.eager_bytes,
+            rendezvous=options.rendezvous,
+            complete=self._complete,
+            stir=self._stir,
+        )
+        self._gatherings = Gatherings(self.network, plans, self._complete)
+        self._open: list[set[int]] = [set() for _ in range(ranks)]
+        self._blocks: dict[int, Block] = {}
+        self._asked: dict[int, Probe] = {}
+        self._live = ranks
+        self._stirred: set[int] = set()
+        self._end: WorldEnd | None = None
+        self._delivery = Delivery(0)
+
+    @property
+    def now_ps(self) -> int:
+        """The virtual time in picoseconds."""
+        return self.network.now_ps
+
+    def step(self, posts: Sequence[Post]) -> Delivery | WorldEnd:
+        """Take the posts of a round and run until a rank can go on, or until the world ends."""
+        self._delivery = Delivery(self.now_ps)
+        for post in sorted(posts, key=lambda p: (p.rank, p.number)):
+            self._take(post)
+            if self._end is not None:
+                return self._end
+        self._gatherings.settle()
+        self._take_events(self.now_ps)
+        while not self._delivery.wake:
+            if self._live == 0:
+                return WorldEnd("finished")
+            if self._move():
+                return WorldEnd("deadlock")
+        delivery = self._delivery
+        delivery.now_ps = self.now_ps
+        delivery.wake.sort()
+        delivery.replays, self._gatherings.replays = self._gatherings.replays, []
+        delivery.values, self._gatherings.values = self._gatherings.values, {}
+        return delivery
+
+    def undelivered(self) -> list[Letter]:
+        """Return the messages that nobody has received."""
+        return self.mailbox.undelivered()
+
+    def _take(self, post: Post) -> None:
+        match post:
+            case Send():
+                self._open[post.rank].add(post.number)
+                self.log.add(self.now_ps, "send", post.rank, post.dest, post.tag, post.nbytes)
+                self._protocol.send(post)
+            case Receive():
+                self._open[post.rank].add(post.number)
+                self._protocol.receive(post)
+            case Probe():
+                self._open[post.rank].add(post.number)
+                self._probe(post)
+            case Join():
+                self._open[post.rank].add(post.number)
+                self._gatherings.join(post)
+            case Cancel():
+                self._cancel(post)
+            case Block():
+                self._blocks[post.rank] = post
+                self._check(post.rank)
+            case Sleep():
+                self._pollers.compute(post.rank, self.now_ps + post.duration_ps)
+            case Poll():
+                self._pollers.poll(post, self.now_ps)
+            case Leave():
+                self._leave(post)
+
+    def _probe(self, probe: Probe) -> None:
+        if self._protocol.probe(probe, stay=probe.wait) or probe.wait:
+            return
+        self._asked[probe.rank] = probe
+        self._pollers.poll(Poll(probe.rank, probe.number, TEST, probe.fresh), self.now_ps)
+
+    def _cancel(self, cancel: Cancel) -> None:
+        if self.mailbox.cancel(cancel.rank, cancel.target):
+            done = Completion(cancel.target, -1, -1, 0, None, -1, "cancelled")
+            self._complete(cancel.rank, done)
+
+    def _leave(self, leave: Leave) -> None:
+        self.log.add(self.now_ps, "leave", leave.rank, -1, -1, leave.status)
+        self._live -= 1
+        if leave.failure or leave.status:
+            self._end = WorldEnd("failed", leave.status, leave.failure, None, leave.rank)
+
+    def _move(self) -> bool:
+        """Move to the next instant at which something happens; True if nothing ever will."""
+        self.network.flush()
+        pending = self.network.sim.next_event() is not None
+        if self._pollers.hopeless(self.now_ps, pending=pending):
+            return True
+        self._take_events(self._pollers.next_ps())
+        for rank in self._pollers.due(self.now_ps):
+            self._rise(rank)
+        return False
+
+    def _take_events(self, limit_ps: int | None) -> None:
+        """Take all events of the next instant that has any, `limit_ps` at the latest."""
+        events = self.network.advance(limit_ps)
+        while events:
+            for event in events:
+                event.handle()
+            events = self.network.advance(self.now_ps)
+        stirred, self._stirred = sorted(self._stirred), set()
+        for rank in stirred:
+            if self._pollers.disturb(rank):
+                self._rise(rank)
+
+    def _stir(self, rank: int) -> None:
+        """Something happened to a rank: if it polls it wakes at the end of this instant."""
+        self._stirred.add(rank)
+
+    def _complete(self, rank: int, done: Completion) -> None:
+        self._open[rank].discard(done.number)
+        self._delivery.completions.append((rank, done))
+        if done.outcome not in ("sent", "found", "none"):
+            self.log.add(self.now_ps, done.outcome, done.source, rank, done.tag, done.nbytes)
+        if rank in self._blocks:
+            self._check(rank)
+        self._stir(rank)
+
+    def _check(self, rank: int) -> None:
+        block = self._blocks[rank]
+        left = sum(number in self._open[rank] for number in block.targets)
+        if left == 0 or (block.how != "all" and left < len(block.targets)):
+            del self._blocks[rank]
+            self._delivery.wake.append(rank)
+
+    def _rise(self, rank: int) -> None:
+        """Wake a sleeper; one that asked for a message gets its answer first."""
+        asked = self._asked.pop(rank, None)
+        if asked is None:
+            self._delivery.wake.append(rank)
+        elif not self._protocol.probe(asked, stay=False):
+            self._complete(rank, Completion(asked.number, -1, -1, 0, None, -1, "none"))

@@ -1,0 +1,244 @@
+"""Collective calls as the clock holder sees them: ranks gather, their flows start, each ends.
+
+The n-th collective call of every member on a communicator belong together. An operation starts
+when both of its ranks have arrived and what it waits for has started: members that come early
+move what they can, and a rank goes on as soon as its own part is done.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ubnet.errors import MismatchedCall
+from ubnet.fabric import Ints
+from ubnet.jit import kernel
+from ubnet.message import Completion, Join, Replay
+from ubnet.network import Event, Network
+from ubnet.plans import Plan, Plans
+
+Complete = Callable[[int, Completion], None]
+
+
+@dataclass(slots=True)
+class _Gathering:
+    key: tuple[int, int]
+    joins: dict[int, Join] = field(default_factory=dict)
+    plan: Plan | None = None
+    posted: NDArray[np.bool_] | None = None
+    flow_id: Ints | None = None
+    moved: NDArray[np.bool_] | None = None
+    all_moved: bool = False
+    ended: int = 0
+
+
+class Gatherings:
+    """All collective calls and exchanges of values under way.
+
+    Parameters
+    ----------
+    network : Network
+        Where their flows go.
+    plans : Plans
+        What makes and keeps schedules.
+    complete : callable
+        ``complete(rank, completion)`` ends an operation.
+    """
+
+    def __init__(self, network: Network, plans: Plans, complete: Complete) -> None:
+        self._network = network
+        self._plans = plans
+        self._complete = complete
+        self._count: dict[tuple[int, int], int] = {}
+        self._open: dict[tuple[int, int], _Gathering] = {}
+        self._touched: dict[tuple[int, int], _Gathering] = {}
+        self.replays: list[Replay] = []
+        self.values: dict[tuple[int, int], list[Any]] = {}
+
+    def join(self, join: Join) -> None:
+        """Let a rank arrive.
+
+        Raises
+        ------
+        MismatchedCall
+            If the members of a communicator call different operations or disagree on arguments.
+        """
+        count = self._count.get((join.context, join.rank), 0)
+        self._count[join.context, join.rank] = count + 1
+        key = (join.context, count)
+        gathering = self._open.setdefault(key, _Gathering(key))
+        for other in gathering.joins.values():
+            _check_alike(other, join)
+            break
+        gathering.joins[join.group.index(join.rank)] = join
+        self._touched[key] = gathering
+
+    def settle(self) -> None:
+        """Start what can start after the arrivals of this instant."""
+        touched, self._touched = self._touched, {}
+        for gathering in touched.values():
+            first = next(iter(gathering.joins.values()))
+            everybody = len(gathering.joins) == len(first.group)
+            if first.maker is None:
+                if everybody:
+                    self._share_values(gathering)
+            elif everybody or first.part is None:
+                self._start(gathering, first, everybody)
+
+    def _share_values(self, gathering: _Gathering) -> None:
+        joins = [gathering.joins[i] for i in sorted(gathering.joins)]
+        values = [join.part for join in joins]
+        for join in joins:
+            self.values[join.rank, join.number] = values
+            self._finish(join, gathering)
+        del self._open[gathering.key]
+
+    def _start(self, gathering: _Gathering, first: Join, everybody: bool) -> None:
+        if gathering.plan is None:
+            parts = [gathering.joins[i].part for i in sorted(gathering.joins)]
+            assert first.maker is not None
+            plan = self._plans.plan(first.maker, parts, first.group, first.itemsize)
+            gathering.plan = plan
+            gathering.posted = np.zeros(plan.flows.size, dtype=bool)
+            gathering.flow_id = np.full(plan.flows.size, -1)
+            gathering.moved = np.zeros(len(plan.schedule), dtype=bool)
+        plan, posted, flow_id = gathering.plan, gathering.posted, gathering.flow_id
+        assert plan is not None
+        assert posted is not None
+        assert flow_id is not None
+        if everybody and not posted.any():
+            ready = np.arange(plan.flows.size)
+        else:
+            here = np.zeros(len(first.group), dtype=bool)
+            here[list(gathering.joins)] = True
+            ready = plan.ready(here, posted)
+        if not len(ready):
+            return
+        self._network.flush()
+        base = self._network.sim.size
+        flow_id[ready] = base + np.arange(len(ready))
+        posted[ready] = True
+        is_end = np.isin(ready, plan.flows.rank_end)
+        self._network.sim.post(**plan.flows.select(ready, flow_id), watch=is_end)
+        for local in ready[is_end]:
+            position = int(local - plan.flows.rank_end[0])
+            self._network.watch(int(flow_id[local]), self._end_event(gathering, position))
+
+    def _end_event(self, gathering: _Gathering, position: int) -> Event:
+        join = gathering.joins[position]
+
+        def ended() -> None:
+            self._rank_ended(gathering, join)
+
+        return Event(join.rank, join.rank, join.number, 0, ended)
+
+    def _rank_ended(self, gathering: _Gathering, join: Join) -> None:
+        everybody = len(gathering.joins) == len(join.group)
+        if not gathering.all_moved and all(j.real for j in gathering.joins.values()):
+            self._move(gathering, everybody)
+        gathering.all_moved = everybody
+        self._finish(join, gathering)
+        gathering.ended += 1
+        if gathering.ended == len(join.group):
+            del self._open[gathering.key]
+
+    def _move(self, gathering: _Gathering, everybody: bool) -> None:
+        """Order the bytes to move: of all operations, or of those that have ended by now."""
+        plan, flow_id, moved = gathering.plan, gathering.flow_id, gathering.moved
+        assert plan is not None
+        assert flow_id is not None
+        assert moved is not None
+        joins = gathering.joins
+        group = next(iter(joins.values())).group
+        parts = [joins[i].part for i in sorted(joins)] if everybody else None
+        if everybody and not moved.any():
+            self.replays.append(Replay(gathering.key, group, None, parts))
+            return
+        if everybody:
+            over = ~moved
+        else:
+            done = flow_id[plan.flows.done_flow]
+            over = (done >= 0) & (self._network.sim.finish_ps[done] >= 0) & ~moved
+        moved |= over
+        self.replays.append(Replay(gathering.key, group, np.flatnonzero(over), parts))
+
+    def _finish(self, join: Join, gathering: _Gathering) -> None:
+        done = Completion(join.number, -1, gathering.key[1], 0, None, -1, join.op)
+        self._complete(join.rank, done)
+
+
+def _check_alike(one: Join, other: Join) -> None:
+    if one.op != other.op:
+        raise MismatchedCall(
+            f"rank {one.rank} called {one.op} where rank {other.rank} called {other.op}: "
+            "all ranks of a communicator must call the same operations in the same order"
+        )
+    mine, theirs = dict(one.agree), dict(other.agree)
+    for name in mine | theirs:
+        if mine.get(name) != theirs.get(name):
+            raise MismatchedCall(
+                f"{one.op}: rank {one.rank} gave {name} {mine.get(name)} where rank {other.rank} "
+                f"gave {theirs.get(name)}: all ranks must give the same"
+            )
+    if one.group != other.group:
+        raise MismatchedCall(
+            f"{one.op}: ranks {one.rank} and {other.rank} see different members of communicator "
+            f"{one.context}"
+        )
+
+
+@kernel
+def ready_flows(
+    dep_ptr: Ints, dep: Ints, flow_ranks: Ints, here: NDArray[np.bool_], posted: NDArray[np.bool_]
+) -> NDArray[np.bool_]:
+    """Return which flows can start: their ranks are here, what they wait for can start or has.
+
+    Parameters
+    ----------
+    dep_ptr, dep : ndarray of int64
+        The flows that each flow waits for, in compressed rows.
+    flow_ranks : ndarray of int64, shape (flows, 2)
+        The two ranks that each flow needs.
+    here : ndarray of bool, shape (ranks,)
+        The ranks that have arrived.
+    posted : ndarray of bool, shape (flows,)
+        The flows that have been posted before.
+    """
+    flows = len(posted)
+    waits = np.zeros(flows, dtype=np.int64)
+    followers = np.zeros(flows + 1, dtype=np.int64)
+    for flow in range(flows):
+        for k in range(dep_ptr[flow], dep_ptr[flow + 1]):
+            followers[dep[k] + 1] += 1
+            if not posted[dep[k]]:
+                waits[flow] += 1
+    for flow in range(flows):
+        followers[flow + 1] += followers[flow]
+    follower = np.empty(len(dep), dtype=np.int64)
+    place = followers[:-1].copy()
+    for flow in range(flows):
+        for k in range(dep_ptr[flow], dep_ptr[flow + 1]):
+            follower[place[dep[k]]] = flow
+            place[dep[k]] += 1
+    ready = np.zeros(flows, dtype=np.bool_)
+    stack = np.empty(flows, dtype=np.int64)
+    height = 0
+    for flow in range(flows):
+        present = here[flow_ranks[flow, 0]] and here[flow_ranks[flow, 1]]
+        if waits[flow] == 0 and present and not posted[flow]:
+            stack[height] = flow
+            height += 1
+    while height > 0:
+        height -= 1
+        flow = stack[height]
+        ready[flow] = True
+        for k in range(followers[flow], followers[flow + 1]):
+            other = follower[k]
+            waits[other] -= 1
+            present = here[flow_ranks[other, 0]] and here[flow_ranks[other, 1]]
+            if waits[other] == 0 and present and not posted[other]:
+                stack[height] = other
+                height += 1
+    return ready

@@ -1,0 +1,250 @@
+"""What hosts ranks in a process: runs each until it blocks, keeps payloads, applies deliveries."""
+
+import traceback
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+import numpy as np
+from greenlet import GreenletExit, getcurrent
+
+from ubnet.errors import Truncated
+from ubnet.local_collective import LocalCollective
+from ubnet.message import Buffer, Collective, Completion, Delivery, Leave, Pending, Phantom, Post
+from ubnet.plans import Plans
+from ubnet.processes import Processes
+from ubnet.rank import Rank, RankGreenlet
+
+LOCAL, PHANTOM = -1, -2
+"""Wire numbers of payloads that stay in the process, and of those that are size only."""
+
+
+class Host:
+    """The ranks of one process.
+
+    Parameters
+    ----------
+    size : int
+        Number of ranks of the world.
+    ranks : range
+        Those that this process hosts.
+    plans : Plans
+        What makes schedules.
+    processes : Processes or None
+        The processes of the world, None if this one is alone.
+    eager_bytes : int
+        Messages up to this size are copied when they are sent.
+    compute_scale : float
+        Virtual seconds per second of measured computing, 0 = computing is free.
+    shuffle : numpy.random.Generator or None
+        Runs the ranks of a round in random order; nothing may depend on it.
+    """
+
+    def __init__(
+        self,
+        size: int,
+        ranks: range,
+        plans: Plans,
+        processes: Processes | None,
+        *,
+        eager_bytes: int,
+        compute_scale: float = 0.0,
+        shuffle: np.random.Generator | None = None,
+    ) -> None:
+        self.size = size
+        self.now_ps = 0
+        self.compute_scale = compute_scale
+        self.values: dict[int, Any] = {}
+        self.labels: dict[int, str] = {}
+        self.error: BaseException | None = None
+        self.ranks = {number: Rank(number, self) for number in ranks}
+        self._greenlets: dict[int, RankGreenlet] = {}
+        self._hub = getcurrent()
+        self._ready = list(ranks)
+        self._posts: list[Post] = []
+        self._pendings: dict[tuple[int, int], Pending] = {}
+        self._payloads: dict[tuple[int, int], Any] = {}
+        self._plans = plans
+        self._processes = processes
+        self._eager_bytes = eager_bytes
+        self._shuffle = shuffle
+        self._calls: dict[tuple[int, int], int] = {}
+        self._collectives: dict[tuple[int, int], LocalCollective] = {}
+        self._collective_of: dict[tuple[int, int], tuple[tuple[int, int], int]] = {}
+
+    def start(self, main: Callable[[Rank], Any]) -> None:
+        """Make every rank ready to run ``main(rank)``."""
+        for number, rank in self.ranks.items():
+            body = RankGreenlet(self._body(rank, main))
+            body.rank = rank
+            self._greenlets[number] = body
+
+    def run_round(self) -> list[Post]:
+        """Run every rank that can go on until it blocks; return what they posted."""
+        ready, self._ready = self._ready, []
+        if self._shuffle is not None:
+            ready = [ready[i] for i in self._shuffle.permutation(len(ready))]
+        self._hub = getcurrent()
+        for number in ready:
+            self._greenlets[number].switch()
+        posts, self._posts = self._posts, []
+        return posts
+
+    def apply(self, delivery: Delivery) -> None:
+        """Take what the clock delivers: time, moved bytes, ended operations, ranks to resume."""
+        self.now_ps = delivery.now_ps
+        for replay in delivery.replays:
+            local = self._collectives.get(replay.gathering)
+            if local is None:  # none of the members here has come yet, or all have gone
+                continue
+            call = local.first
+            parts = replay.parts or [None] * len(call.group)
+            schedule = self._plans.plan(call.maker, parts, call.group, call.itemsize).schedule
+            local.move(schedule, replay.ops)
+        for rank, done in delivery.completions:
+            self._complete(rank, done, delivery)
+        self._ready = delivery.wake
+
+    def stop(self) -> None:
+        """End the ranks that are still suspended."""
+        for body in self._greenlets.values():
+            if not body.dead and body:
+                body.throw(GreenletExit)
+
+    def frame_of(self, rank: int) -> FrameType | None:
+        """Return where a suspended rank's program stands."""
+        frame: FrameType | None = self._greenlets[rank].gr_frame
+        return frame
+
+    def post(self, post: Post, pending: Pending | None) -> None:
+        """Take a post of a rank, and the operation that its completion ends."""
+        self._posts.append(post)
+        if pending is not None:
+            self._pendings[post.rank, pending.number] = pending
+
+    def suspend(self) -> None:
+        """Leave the running rank until the clock wakes it."""
+        self._hub.switch()
+
+    def keep_payload(
+        self, rank: int, number: int, dest: int, data: Buffer | Phantom, mode: str
+    ) -> tuple[int, int]:
+        """Keep or send on what a rank sends; return its bytes and its wire number."""
+        there = 0 if self._processes is None else int(self._processes.process_of[dest])
+        elsewhere = self._processes is not None and there != self._processes.process
+        if isinstance(data, Phantom):
+            if elsewhere:
+                return data.nbytes, PHANTOM
+            self._payloads[rank, number] = data
+            return data.nbytes, LOCAL
+        view = memoryview(data).cast("B") if memoryview(data).nbytes else memoryview(b"")
+        if elsewhere:
+            assert self._processes is not None
+            return view.nbytes, self._processes.send_payload(there, bytes(view))
+        copied = mode == "buffered" or view.nbytes <= self._eager_bytes
+        self._payloads[rank, number] = bytes(view) if copied else view
+        return view.nbytes, LOCAL
+
+    def room_of(self, into: Buffer | Phantom | None) -> int:
+        """Return the bytes that a receive has room for, -1 for any number."""
+        if into is None:
+            return -1
+        return into.nbytes if isinstance(into, Phantom) else memoryview(into).nbytes
+
+    def count_call(self, rank: int, context: int) -> tuple[int, int]:
+        """Count a collective call of a rank; return the name that all members give to it."""
+        count = self._calls.get((context, rank), 0)
+        self._calls[context, rank] = count + 1
+        return context, count
+
+    def keep_call(self, rank: int, number: int, call: Collective) -> bool:
+        """Keep a rank's call of a collective; return whether it has real buffers."""
+        key = self.count_call(rank, call.context)
+        local = self._collectives.get(key)
+        if local is None:
+            process_of = (
+                np.zeros(self.size, dtype=np.int64)
+                if self._processes is None
+                else self._processes.process_of
+            )
+            local = self._collectives[key] = LocalCollective(process_of, self._processes)
+        position = call.group.index(rank)
+        local.calls[position] = call
+        self._collective_of[rank, number] = (key, position)
+        return call.input is not None or call.output is not None
+
+    def _body(self, rank: Rank, main: Callable[[Rank], Any]) -> Callable[[], None]:
+        def body() -> None:
+            status, failure = 0, ""
+            try:
+                self.values[rank.number] = main(rank)
+            except SystemExit as leave:
+                status, failure = _exit_status(leave)
+            except Exception as error:
+                status, failure = 1, "".join(traceback.format_exception(error))
+                self.error = error
+            self._posts.append(Leave(rank.number, 1 << 62, status, failure))
+            rank.waits_in, rank.waits_for = "finished", []
+
+        return body
+
+    def _complete(self, rank: int, done: Completion, delivery: Delivery) -> None:
+        pending = self._pendings.pop((rank, done.number))
+        pending.done = True
+        key = (rank, done.number)
+        if done.outcome == "sent":
+            self._release(key)
+        elif done.outcome in ("received", "truncated"):
+            self._receive(pending, done)
+        elif done.outcome == "found":
+            pending.source, pending.tag, pending.nbytes = done.source, done.tag, done.nbytes
+            pending.data = done.payload
+        elif done.outcome == "cancelled":
+            pending.cancelled = True
+        elif key in self._collective_of:
+            name, position = self._collective_of.pop(key)
+            local = self._collectives[name]
+            local.hand_out(position)
+            if local.over:
+                del self._collectives[name]
+        elif key in delivery.values:
+            pending.data = delivery.values[key]
+
+    def _release(self, key: tuple[int, int]) -> None:
+        """The sender may change its buffer from now on: keep a copy if nobody has taken it."""
+        payload = self._payloads.get(key)
+        if isinstance(payload, memoryview):
+            self._payloads[key] = bytes(payload)
+
+    def _receive(self, pending: Pending, done: Completion) -> None:
+        pending.source, pending.tag, pending.nbytes = done.source, done.tag, done.nbytes
+        payload = self._fetch(done)
+        into = pending.data
+        if done.outcome == "truncated":
+            pending.error = Truncated(
+                f"a message of {done.nbytes} bytes from rank {done.source} (tag {done.tag}) does "
+                f"not fit into the {self.room_of(into)} bytes of the receive: give a buffer that "
+                "is large enough"
+            )
+        elif into is None:
+            pending.data = payload
+        elif done.nbytes and not isinstance(payload, Phantom) and not isinstance(into, Phantom):
+            memoryview(into).cast("B")[: done.nbytes] = payload
+
+    def _fetch(self, done: Completion) -> Any:
+        if done.wire == PHANTOM:
+            return Phantom(done.nbytes)
+        if done.wire == LOCAL:
+            assert done.payload is not None
+            return self._payloads.pop(done.payload)
+        assert self._processes is not None
+        return self._processes.receive_payload(done.source, done.wire)
+
+
+def _exit_status(leave: SystemExit) -> tuple[int, str]:
+    """Return the status of a rank's ``sys.exit``, and the message it was given instead."""
+    if leave.code is None:
+        return 0, ""
+    if isinstance(leave.code, int):
+        return leave.code & 0xFF, ""
+    return 1, str(leave.code)

@@ -1,0 +1,171 @@
+"""A collective call as one process sees it: the buffers of its own ranks, and what moves in them.
+
+Operations whose ranks share the process are replayed in place. Across processes they are replayed
+level by level: what leaves the process is packed per process, what comes in is staged, and then
+the level runs in the order of the operations, so that sums come out the same however the ranks
+are spread.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ubnet.arena import Arena
+from ubnet.fabric import Ints
+from ubnet.message import Collective
+from ubnet.operation import COPY, JOIN
+from ubnet.replay import replay, replay_at
+from ubnet.schedule import Schedule
+
+Bytes = NDArray[np.uint8]
+
+
+class Wire(Protocol):
+    """What carries bytes between the processes of a world."""
+
+    process: int
+
+    def swap(self, outgoing: Mapping[int, Bytes], incoming: Mapping[int, int]) -> dict[int, Bytes]:
+        """Send `outgoing` by process; return what comes in, of the sizes `incoming`."""
+        ...
+
+
+class LocalCollective:
+    """The members of one collective call that this process hosts.
+
+    Parameters
+    ----------
+    process_of : ndarray of int64
+        The process that hosts each rank of the world.
+    wire : Wire or None
+        What carries bytes to other processes.
+    """
+
+    def __init__(self, process_of: Ints, wire: Wire | None) -> None:
+        self.calls: dict[int, Collective] = {}
+        self._process_of = process_of
+        self._wire = wire
+        self._arena: Arena | None = None
+        self._level: Ints | None = None
+        self._packed: set[int] = set()
+        self._handed_out = 0
+
+    @property
+    def first(self) -> Collective:
+        """Any member's call, for what all give alike."""
+        return next(iter(self.calls.values()))
+
+    @property
+    def over(self) -> bool:
+        """Whether every member of this process has its result."""
+        group = self._process_of[list(self.first.group)]
+        return self._handed_out == int((group == self._here).sum())
+
+    @property
+    def _here(self) -> int:
+        return 0 if self._wire is None else self._wire.process
+
+    def move(self, schedule: Schedule, ops: Ints | None) -> None:
+        """Move the bytes of all operations, or of those given by index."""
+        group = np.array(self.first.group)
+        home = self._process_of[group]
+        if self._arena is None:
+            held = np.flatnonzero(home == self._here).tolist()
+            self._arena = Arena(schedule.sizes, self._dtype(), ranks=held)
+        self._pack()
+        if self._wire is None or (home == home[0]).all():
+            replay(schedule, self._arena, self.first.reduce or "sum", ops)
+        else:
+            self._replay_across(schedule, home, np.arange(len(schedule)) if ops is None else ops)
+
+    def hand_out(self, position: int) -> None:
+        """Give a member its result."""
+        call = self.calls[position]
+        self._handed_out += 1
+        if self._arena is not None and call.output is not None:
+            call.output[:] = self._arena.output(position)[: len(call.output)]
+
+    def _dtype(self) -> np.dtype[Any]:
+        for call in self.calls.values():
+            for array in (call.input, call.output):
+                if array is not None:
+                    return array.dtype
+        return np.dtype(np.uint8)
+
+    def _pack(self) -> None:
+        """Load the buffers of the members that have come since the last time.
+
+        Outputs are loaded too, because a schedule may leave parts of them alone.
+        """
+        assert self._arena is not None
+        for position, call in self.calls.items():
+            if position in self._packed:
+                continue
+            self._packed.add(position)
+            if call.input is not None:
+                self._arena.input(position)[: len(call.input)] = call.input
+            if call.output is not None:
+                self._arena.output(position)[: len(call.output)] = call.output
+
+    def _replay_across(self, schedule: Schedule, home: Ints, ops: Ints) -> None:
+        if self._level is None:
+            self._level = schedule.level()
+        level = self._level[ops]
+        order = np.argsort(level, kind="stable")
+        bounds = np.flatnonzero(np.diff(level[order])) + 1
+        for step in np.split(ops[order], bounds):
+            self._replay_level(schedule, home, step)
+
+    def _replay_level(self, schedule: Schedule, home: Ints, ops: Ints) -> None:
+        """Run operations that do not depend on each other; what crosses processes is staged."""
+        arena, wire = self._arena, self._wire
+        assert arena is not None
+        assert wire is not None
+        here = wire.process
+        moves = (schedule.kind[ops] != JOIN) & (schedule.count[ops] > 0)
+        from_here, to_here = home[schedule.src[ops]] == here, home[schedule.dst[ops]] == here
+        leaves, comes = ops[moves & from_here & ~to_here], ops[moves & ~from_here & to_here]
+        first = arena.reserve_staging(
+            int(schedule.count[leaves].sum() + schedule.count[comes].sum())
+        )
+        out_process, in_process = home[schedule.dst[leaves]], home[schedule.src[comes]]
+        out_offset, out_ends = _staged(schedule.count[leaves], out_process, first)
+        in_offset, in_ends = _staged(
+            schedule.count[comes], in_process, max([first, *out_ends.values()])
+        )
+        replay_at(
+            arena,
+            np.full(len(leaves), COPY, dtype=np.int8),
+            arena.offsets(schedule.src[leaves], schedule.src_buf[leaves], schedule.src_off[leaves]),
+            out_offset,
+            schedule.count[leaves],
+        )
+        octets, item = arena.flat.view(np.uint8), arena.flat.itemsize
+        outgoing = {p: octets[a * item : b * item] for p, (a, b) in _pieces(out_ends, first)}
+        inside = dict(_pieces(in_ends, max([first, *out_ends.values()])))
+        received = wire.swap(outgoing, {p: (b - a) * item for p, (a, b) in inside.items()})
+        for process, (a, b) in inside.items():
+            octets[a * item : b * item] = received[process]
+        mine = ops[moves & to_here]
+        source = arena.offsets(schedule.src[mine], schedule.src_buf[mine], schedule.src_off[mine])
+        source[home[schedule.src[mine]] != here] = in_offset
+        target = arena.offsets(schedule.dst[mine], schedule.dst_buf[mine], schedule.dst_off[mine])
+        reduce = self.first.reduce or "sum"
+        replay_at(arena, schedule.kind[mine], source, target, schedule.count[mine], reduce)
+
+
+def _staged(count: Ints, process: Ints, first: int) -> tuple[Ints, dict[int, int]]:
+    """Lay operations out from `first`, process by process; return offsets and each one's end."""
+    order = np.argsort(process, kind="stable")
+    ends = first + np.cumsum(count[order])
+    offset = np.empty(len(count), dtype=np.int64)
+    offset[order] = ends - count[order]
+    return offset, dict(zip(process[order].tolist(), ends.tolist(), strict=True))
+
+
+def _pieces(ends: Mapping[int, int], first: int) -> list[tuple[int, tuple[int, int]]]:
+    """Return the range of each process, given the ends in order."""
+    starts = [first, *ends.values()]
+    return [(p, (start, end)) for start, (p, end) in zip(starts, ends.items(), strict=False)]

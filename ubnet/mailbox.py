@@ -1,0 +1,135 @@
+"""Who receives which message: posted receives and waiting messages of every rank.
+
+Messages of one pair in a communicator become visible in the order in which they were sent. A
+receive takes the first message that fits, by (arrival, source, number); a message goes to the
+first receive that fits, in the order of posting.
+"""
+
+from dataclasses import dataclass, field
+
+from ubnet.message import ANY, Probe, Receive, Send
+
+
+@dataclass(slots=True)
+class Letter:
+    """A message on its way: the send, whether its bytes travel with it, its place in the pair."""
+
+    send: Send
+    eager: bool
+    place: int
+
+    @property
+    def key(self) -> tuple[int, int]:
+        """The sender and the sender's running number: the name of the payload."""
+        return self.send.rank, self.send.number
+
+
+@dataclass(slots=True)
+class _Pair:
+    sent: int = 0
+    visible: int = 0
+    early: dict[int, Letter] = field(default_factory=dict)
+
+
+class Mailbox:
+    """The queues of all ranks of a world.
+
+    Parameters
+    ----------
+    ranks : int
+        Number of ranks.
+    """
+
+    def __init__(self, ranks: int) -> None:
+        self._receives: list[list[Receive]] = [[] for _ in range(ranks)]
+        self._probes: list[list[Probe]] = [[] for _ in range(ranks)]
+        self._letters: list[list[Letter]] = [[] for _ in range(ranks)]
+        self._taken: dict[tuple[int, int], Letter] = {}
+        self._pairs: dict[tuple[int, int, int], _Pair] = {}
+
+    def write_letter(self, send: Send, eager: bool) -> Letter:
+        """Give a send its place among the messages of its pair."""
+        pair = self._pairs.setdefault((send.rank, send.dest, send.context), _Pair())
+        pair.sent += 1
+        return Letter(send, eager, pair.sent - 1)
+
+    def arrive(self, letter: Letter) -> list[Letter]:
+        """Return the letters that become visible now that `letter` has arrived."""
+        send = letter.send
+        pair = self._pairs[send.rank, send.dest, send.context]
+        pair.early[letter.place] = letter
+        visible = []
+        while pair.visible in pair.early:
+            visible.append(pair.early.pop(pair.visible))
+            pair.visible += 1
+        return visible
+
+    def deliver(self, letter: Letter) -> tuple[Receive | None, list[Probe]]:
+        """Match a visible letter: the receive that takes it, and the probes that see it."""
+        dest = letter.send.dest
+        seen = [p for p in self._probes[dest] if _fits(p, letter)]
+        taker = next((p for p in seen if p.take), None)
+        seen = [p for p in seen if not p.take or p is taker]
+        for probe in seen:
+            self._probes[dest].remove(probe)
+        if taker is not None:
+            self._taken[letter.key] = letter
+            return None, seen
+        for receive in self._receives[dest]:
+            if _fits(receive, letter):
+                self._receives[dest].remove(receive)
+                return receive, seen
+        self._letters[dest].append(letter)
+        return None, seen
+
+    def receive(self, receive: Receive) -> Letter | None:
+        """Post a receive; return the letter that it takes at once, if one waits."""
+        if receive.key is not None:
+            return self._taken.pop(receive.key)
+        letter = self._find(receive)
+        if letter is None:
+            self._receives[receive.rank].append(receive)
+        else:
+            self._letters[receive.rank].remove(letter)
+        return letter
+
+    def probe(self, probe: Probe, *, stay: bool) -> Letter | None:
+        """Look for a letter; where none fits and `stay` is set the probe waits for one."""
+        letter = self._find(probe)
+        if letter is None:
+            if stay:
+                self._probes[probe.rank].append(probe)
+        elif probe.take:
+            self._letters[probe.rank].remove(letter)
+            self._taken[letter.key] = letter
+        return letter
+
+    def cancel(self, rank: int, number: int) -> bool:
+        """Withdraw a posted receive; False if it has already been matched."""
+        for receive in self._receives[rank]:
+            if receive.number == number:
+                self._receives[rank].remove(receive)
+                return True
+        return False
+
+    def undelivered(self) -> list[Letter]:
+        """Return every letter that was sent and never received, by receiver and arrival."""
+        left = [letter for letters in self._letters for letter in letters]
+        left += self._taken.values()
+        left += [letter for pair in self._pairs.values() for letter in pair.early.values()]
+        return left
+
+    def _find(self, wanted: Receive | Probe) -> Letter | None:
+        for letter in self._letters[wanted.rank]:
+            if _fits(wanted, letter):
+                return letter
+        return None
+
+
+def _fits(wanted: Receive | Probe, letter: Letter) -> bool:
+    send = letter.send
+    return (
+        wanted.context == send.context
+        and wanted.source in (ANY, send.rank)
+        and wanted.tag in (ANY, send.tag)
+    )

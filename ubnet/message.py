@@ -1,0 +1,276 @@
+"""What ranks hand over: payloads, envelopes, pending operations and the posts they become.
+
+A *post* is the record of one call that goes to the clock holder; it holds numbers only, never a
+payload, so that it is cheap to sort and to send to another process.
+"""
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from ubnet.fabric import Fabric
+    from ubnet.schedule import Schedule
+
+ANY = -1
+"""Any source, or any tag."""
+
+Buffer = Any  # bytes-like; Python 3.11 has no type for it
+Maker = Callable[[list[Any], "Fabric", NDArray[np.int64]], "Schedule"]
+
+
+@dataclass(frozen=True, slots=True)
+class Phantom:
+    """A payload of a size and no memory.
+
+    >>> Phantom(1 << 20)
+    Phantom(nbytes=1048576)
+    """
+
+    nbytes: int
+
+
+class Envelope(NamedTuple):
+    """What a probe sees of a message: source and tag as world numbers, and its bytes."""
+
+    source: int
+    tag: int
+    nbytes: int
+
+
+@dataclass(slots=True)
+class Pending:
+    """An operation under way, as its rank sees it.
+
+    Attributes
+    ----------
+    number : int
+        Its running number in the rank.
+    call : str
+        What was called, for reports: ``recv``, ``all_reduce`` ...
+    peer, tag, context : int
+        Partner (world rank, -1 = any), tag and communicator of the call.
+    done, cancelled : bool
+        Whether it has ended, and whether by `Rank.cancel`.
+    source, nbytes : int
+        Where a received message came from, and its bytes.
+    data : object
+        What was received, where no buffer was given.
+    error : Exception or None
+        What went wrong; raised by whoever waits for it.
+    """
+
+    number: int
+    call: str
+    peer: int = ANY
+    tag: int = ANY
+    context: int = 0
+    done: bool = False
+    cancelled: bool = False
+    source: int = ANY
+    nbytes: int = 0
+    data: Any = None
+    error: Exception | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A message that a matched probe has taken from the queue: only `Rank.imrecv` receives it."""
+
+    envelope: Envelope
+    key: tuple[int, int]
+
+
+@dataclass(slots=True)
+class Collective:
+    """One rank's call of a collective operation.
+
+    Attributes
+    ----------
+    context : int
+        The communicator; the n-th collective call of each member on it belong together.
+    group : tuple of int
+        World ranks of the members, in the communicator's order.
+    op : str
+        Name of the operation; all members must call the same.
+    agree : tuple of (str, value)
+        What all members must give alike (count, dtype, root ...); a mismatch is named.
+    maker : callable
+        ``maker(parts, fabric, endpoints)`` returns the schedule; picklable, the same everywhere.
+    part : object
+        What only this rank knows (counts of its own); None where the schedule needs no parts.
+    itemsize : int
+        Bytes of an element, which the schedule counts in.
+    input, output : ndarray or None
+        This rank's elements, one-dimensional; None where there are none or only their size counts.
+    reduce : str, callable or None
+        The reduction, as `ubnet.replay.replay` takes it.
+    """
+
+    context: int
+    group: tuple[int, ...]
+    op: str
+    agree: tuple[tuple[str, Hashable], ...]
+    maker: Maker
+    part: Any = None
+    itemsize: int = 1
+    input: NDArray[Any] | None = None
+    output: NDArray[Any] | None = None
+    reduce: Any = None
+
+
+class Send(NamedTuple):
+    """A send; `wire` numbers its payload on the way to another process."""
+
+    rank: int
+    number: int
+    dest: int
+    tag: int
+    context: int
+    nbytes: int
+    mode: str
+    wire: int
+
+
+class Receive(NamedTuple):
+    """A receive; `room` is the bytes there is room for (-1: any number)."""
+
+    rank: int
+    number: int
+    source: int
+    tag: int
+    context: int
+    room: int
+    key: tuple[int, int] | None
+
+
+class Probe(NamedTuple):
+    """A probe; `take` takes the message from the queue, `wait` waits for one.
+
+    Without `wait` it is a poll: `fresh` starts the poll step anew.
+    """
+
+    rank: int
+    number: int
+    source: int
+    tag: int
+    context: int
+    take: bool
+    wait: bool
+    fresh: bool
+
+
+class Cancel(NamedTuple):
+    """The cancellation of an operation by its number."""
+
+    rank: int
+    number: int
+    target: int
+
+
+class Join(NamedTuple):
+    """A rank's arrival in a collective (`maker` set) or in an exchange of values (`maker` None)."""
+
+    rank: int
+    number: int
+    context: int
+    group: tuple[int, ...]
+    op: str
+    agree: tuple[tuple[str, Hashable], ...]
+    maker: Maker | None
+    part: Any
+    itemsize: int
+    real: bool
+
+
+class Block(NamedTuple):
+    """A rank that cannot go on before its operations end; `how` is all, any or some."""
+
+    rank: int
+    number: int
+    targets: tuple[int, ...]
+    how: str
+
+
+class Sleep(NamedTuple):
+    """A rank that computes for `duration_ps`."""
+
+    rank: int
+    number: int
+    duration_ps: int
+
+
+class Poll(NamedTuple):
+    """A rank that asked in vain and sleeps until its next event, a poll step at the most.
+
+    `kind` is ``test`` or ``wtime``; `fresh` starts the poll step anew.
+    """
+
+    rank: int
+    number: int
+    kind: str
+    fresh: bool
+
+
+class Leave(NamedTuple):
+    """A rank that has ended; `status` other than 0 or a `failure` ends the world."""
+
+    rank: int
+    number: int
+    status: int
+    failure: str
+
+
+Post = Send | Receive | Probe | Cancel | Join | Block | Sleep | Poll | Leave
+
+
+class Completion(NamedTuple):
+    """The end of an operation, told to its rank."""
+
+    number: int
+    source: int
+    tag: int
+    nbytes: int
+    payload: tuple[int, int] | None
+    wire: int
+    outcome: str
+
+
+class Replay(NamedTuple):
+    """The order to move a collective's bytes: all its operations, or those of the indices.
+
+    `group` are the members; `parts` their own parts once all have arrived, before that None.
+    """
+
+    gathering: tuple[int, int]
+    group: tuple[int, ...]
+    ops: NDArray[np.int64] | None
+    parts: list[Any] | None
+
+
+@dataclass(slots=True)
+class Delivery:
+    """What the clock holder tells one process at an instant.
+
+    Attributes
+    ----------
+    now_ps : int
+        The instant.
+    replays : list of Replay
+        Collectives whose bytes move now, before any rank resumes.
+    completions : list of (rank, Completion)
+        Operations that have ended, in the order of events.
+    values : dict
+        For each (rank, number) of an exchange the values of all members.
+    wake : list of int
+        The ranks that resume.
+    """
+
+    now_ps: int
+    replays: list[Replay] = field(default_factory=list)
+    completions: list[tuple[int, Completion]] = field(default_factory=list)
+    values: dict[tuple[int, int], Sequence[Any]] = field(default_factory=dict)
+    wake: list[int] = field(default_factory=list)

@@ -1,0 +1,97 @@
+"""Schedules that were made, with their flows, kept for the next call of the same kind."""
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ubnet.fabric import Fabric, Ints
+from ubnet.message import Maker
+from ubnet.schedule import Schedule
+from ubnet.schedule_flows import ScheduleFlows, schedule_flows
+from ubnet.timing import schedule_transport
+
+KEPT_OPERATIONS = 4_000_000
+"""Operations of all kept schedules together: a bound on memory, some 1 GB."""
+
+
+@dataclass(slots=True)
+class Plan:
+    """A schedule on its place in the fabric."""
+
+    schedule: Schedule
+    flows: ScheduleFlows
+
+    def ready(self, here: NDArray[np.bool_], posted: NDArray[np.bool_]) -> Ints:
+        """Return the flows that can start with these members here, ascending."""
+        from ubnet.gathering import ready_flows
+
+        flows = self.flows
+        mask = ready_flows(flows.dep_ptr, flows.dep, flows.flow_ranks, here, posted)
+        return np.flatnonzero(mask)
+
+
+class Plans:
+    """Makes schedules and their flows, and keeps those that depend on no rank's own part.
+
+    Parameters
+    ----------
+    fabric : Fabric
+        Where they run.
+    endpoints : ndarray of int64
+        Endpoint of each rank of the world.
+    transport : str
+        The transport of every transfer, or ``auto``.
+    """
+
+    def __init__(self, fabric: Fabric, endpoints: Ints, transport: str) -> None:
+        self._fabric = fabric
+        self._endpoints = endpoints
+        self._transport = transport
+        self._kept: dict[Any, Plan] = {}
+        self._operations = 0
+
+    def plan(self, maker: Maker, parts: list[Any], group: tuple[int, ...], itemsize: int) -> Plan:
+        """Return the plan of a collective call.
+
+        Parameters
+        ----------
+        maker : callable
+            Makes the schedule; two makers that are equal make equal schedules.
+        parts : list
+            The members' own parts; a list of None where there are none.
+        group : tuple of int
+            World ranks of the members.
+        itemsize : int
+            Bytes of an element.
+        """
+        key = (_identity(maker), group, itemsize) if _same_for_all(parts) else None
+        plan = self._kept.get(key) if key is not None else None
+        if plan is None:
+            places = self._endpoints[list(group)]
+            schedule = maker(parts, self._fabric, places)
+            chosen = schedule_transport(schedule, self._fabric, places, itemsize, self._transport)
+            flows = schedule_flows(schedule, self._fabric, places, itemsize, chosen)
+            plan = Plan(schedule, flows)
+            if key is not None:
+                self._keep(key, plan)
+        return plan
+
+    def _keep(self, key: Any, plan: Plan) -> None:
+        self._operations += len(plan.schedule)
+        while self._kept and self._operations > KEPT_OPERATIONS:
+            oldest = next(iter(self._kept))
+            self._operations -= len(self._kept.pop(oldest).schedule)
+        self._kept[key] = plan
+
+
+def _same_for_all(parts: list[Any]) -> bool:
+    return all(part is None for part in parts)
+
+
+def _identity(maker: Maker) -> Any:
+    if isinstance(maker, partial):
+        return maker.func, maker.args, tuple(sorted(maker.keywords.items()))
+    return maker

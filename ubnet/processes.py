@@ -1,0 +1,170 @@
+"""The processes of a world under mpirun: who hosts which rank, and what travels between them.
+
+Process 0 holds the clock. There is one exchange per step in which ranks wake: the processes that
+were told to go on send their posts, and are told what follows. Payloads go straight from process
+to process. Whoever waits sleeps between looks, so that waiting processes do not burn the cores.
+"""
+
+import os
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ubnet.errors import OptionError
+from ubnet.fabric import Ints
+from ubnet.message import Delivery, Post, Replay
+from ubnet.real_mpi import load_real_mpi
+
+HOLDER = 0
+SPINS = 500
+LONGEST_NAP_S = 0.001
+
+Bytes = NDArray[np.uint8]
+
+
+class Processes:
+    """The processes of one world.
+
+    Parameters
+    ----------
+    ranks : int
+        Number of ranks, dealt in blocks; the first processes get one more.
+
+    Raises
+    ------
+    OptionError
+        If there are fewer ranks than processes.
+    """
+
+    def __init__(self, ranks: int) -> None:
+        mpi = load_real_mpi()
+        self._mpi = mpi
+        self._control = mpi.COMM_WORLD.Dup()
+        self._payload = mpi.COMM_WORLD.Dup()
+        self._bulk = mpi.COMM_WORLD.Dup()
+        self.process = self._control.rank
+        self.size = self._control.size
+        if ranks < self.size:
+            raise OptionError(
+                f"{ranks} ranks on {self.size} processes: every process hosts at least one rank; "
+                f"use -n {self.size} or more, or fewer processes"
+            )
+        blocks = np.array_split(np.arange(ranks), self.size)
+        self.process_of: Ints = np.repeat(np.arange(self.size), [len(b) for b in blocks])
+        self.hosted = range(int(blocks[self.process][0]), int(blocks[self.process][-1]) + 1)
+        self._wire = 0
+        self._last_wire = mpi.COMM_WORLD.Get_attr(mpi.TAG_UB)
+        self._sent = np.zeros(self.size, dtype=np.int64)
+        self._received = np.zeros(self.size, dtype=np.int64)
+        self._sending: list[Any] = []
+        self._expected = set(range(1, self.size))
+        self._kept = [Delivery(0) for _ in range(self.size)]
+
+    def collect(self, posts: list[Post]) -> list[Post]:
+        """At the holder: return the posts of all processes that were told to go on."""
+        for process in sorted(self._expected):
+            posts = posts + self._take(self._control, process, 0)
+        self._expected = set()
+        return posts
+
+    def split(self, delivery: Delivery) -> tuple[Delivery, dict[int, Delivery]]:
+        """At the holder: split a delivery into its own and those of processes with news.
+
+        A process without a rank to wake and without bytes to move is left alone; what has ended
+        for its ranks is kept for the next time.
+        """
+        parts = [Delivery(delivery.now_ps) for _ in range(self.size)]
+        for rank in delivery.wake:
+            parts[self.process_of[rank]].wake.append(rank)
+        for number, part in enumerate(parts):
+            part.replays = [r for r in delivery.replays if number in self._hosts_of(r)]
+        for rank, done in delivery.completions:
+            self._kept[self.process_of[rank]].completions.append((rank, done))
+        for key, values in delivery.values.items():
+            self._kept[self.process_of[key[0]]].values[key] = values
+        told = {p: part for p, part in enumerate(parts) if p == HOLDER or part.wake or part.replays}
+        for number, part in told.items():
+            kept, self._kept[number] = self._kept[number], Delivery(0)
+            part.completions, part.values = kept.completions, kept.values
+        return told.pop(HOLDER), told
+
+    def _hosts_of(self, replay: Replay) -> set[int]:
+        return {int(self.process_of[rank]) for rank in replay.group}
+
+    def deliver(self, deliveries: Mapping[int, object]) -> None:
+        """At the holder: tell other processes what follows; those report again."""
+        for process, delivery in deliveries.items():
+            self._control.send(delivery, dest=process, tag=1)
+            if isinstance(delivery, Delivery):
+                self._expected.add(process)
+
+    def report(self, posts: list[Post]) -> Any:
+        """At the others: send the posts to the holder, return what follows."""
+        self._control.send(posts, dest=HOLDER, tag=0)
+        return self._take(self._control, HOLDER, 1)
+
+    def share(self, value: Any) -> list[Any]:
+        """Return the values of all processes, in every process."""
+        return list(self._control.allgather(value))
+
+    def send_payload(self, process: int, data: bytes) -> int:
+        """Send a payload on its way; return its wire number."""
+        self._wire = self._wire % self._last_wire + 1
+        self._sending = [request for request in self._sending if not request.Test()]
+        request = self._payload.Isend([data, self._mpi.BYTE], dest=process, tag=self._wire)
+        self._sending.append(request)
+        self._sent[process] += 1
+        return self._wire
+
+    def receive_payload(self, source_rank: int, wire: int) -> bytearray:
+        """Return a payload that the process of `source_rank` has sent."""
+        process = int(self.process_of[source_rank])
+        return self._receive(process, wire)
+
+    def swap(self, outgoing: Mapping[int, Bytes], incoming: Mapping[int, int]) -> dict[int, Bytes]:
+        """Send `outgoing` by process; return what comes in, of the sizes `incoming`."""
+        received = {p: np.empty(n, dtype=np.uint8) for p, n in incoming.items()}
+        byte = self._mpi.BYTE
+        requests = [self._bulk.Irecv([a, byte], source=p) for p, a in received.items()]
+        requests += [self._bulk.Isend([a, byte], dest=p) for p, a in outgoing.items()]
+        _nap_until(lambda: self._mpi.Request.Testall(requests))
+        return received
+
+    def drain(self) -> None:
+        """Receive the payloads that nobody asked for, so that every process can end."""
+        for process, sent in enumerate(self._control.alltoall(self._sent.tolist())):
+            while self._received[process] < sent:
+                self._receive(process, self._mpi.ANY_TAG)
+        self._mpi.Request.Waitall(self._sending)
+
+    def abort(self, status: int) -> None:
+        """End all processes at once."""
+        self._control.Abort(status)
+
+    def _receive(self, process: int, tag: int) -> bytearray:
+        status = self._mpi.Status()
+        _nap_until(lambda: self._payload.Iprobe(source=process, tag=tag, status=status))
+        data = bytearray(status.Get_count(self._mpi.BYTE))
+        self._payload.Recv([data, self._mpi.BYTE], source=process, tag=status.Get_tag())
+        self._received[process] += 1
+        return data
+
+    def _take(self, comm: Any, process: int, tag: int) -> Any:
+        _nap_until(lambda: comm.Iprobe(source=process, tag=tag))
+        return comm.recv(source=process, tag=tag)
+
+
+def _nap_until(ready: Callable[[], bool]) -> None:
+    """Look until it is ready: at first again and again, then with naps that grow."""
+    nap = 20e-6
+    for look in range(1 << 62):
+        if ready():
+            return
+        if look < SPINS:
+            os.sched_yield()
+        else:
+            time.sleep(nap)
+            nap = min(2 * nap, LONGEST_NAP_S)

@@ -1,0 +1,309 @@
+"""A rank: the calls that its program makes, in world rank numbers.
+
+Each rank is a greenlet. A call posts what it wants and, if it has to wait, switches to the host,
+which runs the other ranks and asks the clock. `ubnet.mpi` gives these calls mpi4py's names.
+"""
+
+import pickle
+from collections.abc import Sequence
+from time import thread_time
+from typing import TYPE_CHECKING, Any
+
+from greenlet import getcurrent, greenlet
+
+from ubnet.errors import OptionError, UbnetError
+from ubnet.message import (
+    ANY,
+    Block,
+    Buffer,
+    Cancel,
+    Collective,
+    Envelope,
+    Join,
+    Message,
+    Pending,
+    Phantom,
+    Poll,
+    Probe,
+    Receive,
+    Send,
+    Sleep,
+)
+from ubnet.units import PS_PER_S
+
+if TYPE_CHECKING:
+    from ubnet.host import Host
+
+MODES = ("standard", "synchronous", "ready", "buffered")
+
+
+class RankGreenlet(greenlet):
+    """The greenlet that a rank's program runs in."""
+
+    rank: "Rank"
+
+
+def current() -> "Rank":
+    """Return the rank that is running.
+
+    Raises
+    ------
+    UbnetError
+        If no rank is: outside of a world, or in a thread that a program has started.
+    """
+    here: Any = getcurrent()
+    while here is not None:
+        if isinstance(here, RankGreenlet):
+            return here.rank
+        here = here.parent
+    raise UbnetError(
+        "no rank runs here: call this inside a program that `ubnet run` or ubnet.run started, "
+        "and not from a thread of its own"
+    )
+
+
+class Rank:
+    """One rank of a world.
+
+    Parameters
+    ----------
+    number : int
+        Its number in the world.
+    host : Host
+        What runs it.
+    """
+
+    def __init__(self, number: int, host: "Host") -> None:
+        self.number = number
+        self.host = host
+        self.waits_for: list[Pending] = []
+        self.waits_in = ""
+        self._running = 0
+        self._fresh = True
+        self._asked_time = False
+        self._cpu = 0.0
+
+    def __repr__(self) -> str:
+        return f"<Rank {self.number} of {self.host.size}>"
+
+    @property
+    def now_ps(self) -> int:
+        """The virtual time in picoseconds."""
+        return self.host.now_ps
+
+    def wtime(self) -> float:
+        """Return the virtual time in seconds; asked again and again, it lets time pass."""
+        self._charge()
+        if self._asked_time:
+            self._poll("wtime", [])
+        self._asked_time = True
+        return self.now_ps / PS_PER_S
+
+    def compute(self, seconds: float) -> None:
+        """Let the rank compute for some virtual time."""
+        if not 0 <= seconds < float("inf"):
+            raise OptionError(f"computing takes 0 seconds or more, not {seconds}")
+        self._begin()
+        self._sleep(round(seconds * PS_PER_S))
+
+    def isend(
+        self, dest: int, tag: int, context: int, data: Buffer | Phantom, mode: str = "standard"
+    ) -> Pending:
+        """Start a send of bytes to a world rank.
+
+        Parameters
+        ----------
+        dest, tag, context : int
+            World rank, tag (0 or more) and communicator.
+        data : bytes-like or Phantom
+            What to send; it must not change before the operation is done.
+        mode : {"standard", "synchronous", "ready", "buffered"}
+            MPI's send modes.
+        """
+        self._begin()
+        if mode not in MODES:
+            raise OptionError(f"mode is {mode!r}; allowed: {', '.join(MODES)}")
+        pending = self._pending(
+            "send" if mode == "standard" else f"{mode} send", dest, tag, context
+        )
+        nbytes, wire = self.host.keep_payload(self.number, pending.number, dest, data, mode)
+        send = Send(self.number, pending.number, dest, tag, context, nbytes, mode, wire)
+        self.host.post(send, pending)
+        return pending
+
+    def irecv(
+        self, source: int, tag: int, context: int, into: Buffer | Phantom | None = None
+    ) -> Pending:
+        """Start a receive; `into` None takes a message of any size and keeps it in ``data``."""
+        self._begin()
+        pending = self._pending("recv", source, tag, context)
+        pending.data = into
+        room = self.host.room_of(into)
+        receive = Receive(self.number, pending.number, source, tag, context, room, None)
+        self.host.post(receive, pending)
+        return pending
+
+    def imrecv(self, message: Message, into: Buffer | Phantom | None = None) -> Pending:
+        """Start the receive of a message that a matched probe took."""
+        self._begin()
+        envelope = message.envelope
+        pending = self._pending("mrecv", envelope.source, envelope.tag, 0)
+        pending.data = into
+        room = self.host.room_of(into)
+        receive = Receive(self.number, pending.number, -1, -1, 0, room, message.key)
+        self.host.post(receive, pending)
+        return pending
+
+    def probe(self, source: int = ANY, tag: int = ANY, context: int = 0) -> Envelope:
+        """Wait until a message fits, and return its envelope."""
+        found = self._probe("probe", source, tag, context, take=False, wait=True)
+        assert found is not None
+        return found.envelope
+
+    def iprobe(self, source: int = ANY, tag: int = ANY, context: int = 0) -> Envelope | None:
+        """Return the envelope of a message that fits, or None after a poll step."""
+        found = self._probe("iprobe", source, tag, context, take=False, wait=False)
+        return None if found is None else found.envelope
+
+    def mprobe(self, source: int = ANY, tag: int = ANY, context: int = 0) -> Message:
+        """Wait until a message fits, and take it out of the queue."""
+        found = self._probe("mprobe", source, tag, context, take=True, wait=True)
+        assert found is not None
+        return found
+
+    def improbe(self, source: int = ANY, tag: int = ANY, context: int = 0) -> Message | None:
+        """Take a message that fits out of the queue, or return None after a poll step."""
+        return self._probe("improbe", source, tag, context, take=True, wait=False)
+
+    def wait(self, pendings: Sequence[Pending], how: str = "all") -> list[int]:
+        """Wait until all, any or some of the operations have ended.
+
+        Returns
+        -------
+        list of int
+            Indices of those that have; for ``any`` the first one alone.
+        """
+        self._begin()
+        open_ones = [p for p in pendings if not p.done]
+        if open_ones and (how == "all" or len(open_ones) == len(pendings)):
+            self._block(open_ones, how)
+        return _ended(pendings, how)
+
+    def test(self, pendings: Sequence[Pending], how: str = "all") -> list[int] | None:
+        """Return the ended operations as `wait` does, or None after a poll step."""
+        self._begin()
+        if not _satisfied(pendings, how):
+            self._poll("test", [p for p in pendings if not p.done])
+            if not _satisfied(pendings, how):
+                return None
+        self._fresh = True
+        return _ended(pendings, how)
+
+    def cancel(self, pending: Pending) -> None:
+        """Withdraw a receive that nothing has met yet; other operations go on."""
+        self._begin()
+        self.host.post(Cancel(self.number, self._next(), pending.number), None)
+
+    def start(self, collective: Collective) -> Pending:
+        """Start a collective call; it is done when this rank's own part is."""
+        self._begin()
+        pending = self._pending(collective.op, ANY, ANY, collective.context)
+        real = self.host.keep_call(self.number, pending.number, collective)
+        self.host.post(
+            Join(
+                self.number,
+                pending.number,
+                collective.context,
+                collective.group,
+                collective.op,
+                collective.agree,
+                collective.maker,
+                collective.part,
+                collective.itemsize,
+                real,
+            ),
+            pending,
+        )
+        return pending
+
+    def exchange(
+        self, context: int, group: tuple[int, ...], value: Any, call: str = "exchange"
+    ) -> list[Any]:
+        """Give every member's value to every member, at no virtual time.
+
+        Each rank gets copies of its own: the values are pickled.
+        """
+        self._begin()
+        pending = self._pending(call, ANY, ANY, context)
+        part = pickle.dumps(value)
+        self.host.count_call(self.number, context)
+        join = Join(self.number, pending.number, context, group, call, (), None, part, 0, False)
+        self.host.post(join, pending)
+        self._block([pending], "all")
+        return [pickle.loads(part) for part in pending.data]
+
+    def _probe(
+        self, call: str, source: int, tag: int, context: int, *, take: bool, wait: bool
+    ) -> Message | None:
+        self._begin()
+        pending = self._pending(call, source, tag, context)
+        probe = Probe(self.number, pending.number, source, tag, context, take, wait, self._fresh)
+        self.host.post(probe, pending)
+        self._block([pending], "all")
+        self._fresh = wait or pending.data is not None
+        if pending.data is None:
+            return None
+        return Message(Envelope(pending.source, pending.tag, pending.nbytes), pending.data)
+
+    def _pending(self, call: str, peer: int, tag: int, context: int) -> Pending:
+        return Pending(self._next(), call, peer, tag, context)
+
+    def _next(self) -> int:
+        self._running += 1
+        return self._running
+
+    def _begin(self) -> None:
+        """Come back from the program: whoever asks for the time now has done something else."""
+        self._asked_time = False
+        self._charge()
+
+    def _charge(self) -> None:
+        """Add the time that the program has computed since its last call, if it is measured."""
+        scale = self.host.compute_scale
+        if scale:
+            used = thread_time() - self._cpu
+            self._sleep(round(used * scale * PS_PER_S))
+
+    def _sleep(self, duration_ps: int) -> None:
+        self.host.post(Sleep(self.number, self._next(), duration_ps), None)
+        self._switch("compute", [])
+
+    def _poll(self, kind: str, pendings: list[Pending]) -> None:
+        self.host.post(Poll(self.number, self._next(), kind, self._fresh), None)
+        self._fresh = False
+        self._switch(kind, pendings)
+
+    def _block(self, pendings: list[Pending], how: str) -> None:
+        targets = tuple(p.number for p in pendings)
+        self.host.post(Block(self.number, self._next(), targets, how), None)
+        self._switch(f"wait {how}" if len(pendings) > 1 else "", pendings)
+
+    def _switch(self, waits_in: str, pendings: list[Pending]) -> None:
+        self.waits_in, self.waits_for = waits_in, pendings
+        self.host.suspend()
+        self._cpu = thread_time() if self.host.compute_scale else 0.0
+
+
+def _satisfied(pendings: Sequence[Pending], how: str) -> bool:
+    ended = sum(p.done for p in pendings)
+    return ended == len(pendings) if how == "all" else ended > 0 or not pendings
+
+
+def _ended(pendings: Sequence[Pending], how: str) -> list[int]:
+    ended = [i for i, p in enumerate(pendings) if p.done]
+    ended = ended[:1] if how == "any" else ended
+    for i in ended:
+        error, pendings[i].error = pendings[i].error, None
+        if error is not None:
+            raise error
+    return ended

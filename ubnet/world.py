@@ -1,0 +1,216 @@
+"""A world of ranks: hosts them, drives the rounds, and says how it ended."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import IO, Any
+
+import numpy as np
+
+from ubnet.clock import Clock, ClockOptions, WorldEnd
+from ubnet.errors import Deadlock, OptionError, RankFailed, UbnetError
+from ubnet.eventlog import EventLog
+from ubnet.fabric import Fabric
+from ubnet.host import Host
+from ubnet.message import Delivery, Post
+from ubnet.place import place_ranks
+from ubnet.plans import Plans
+from ubnet.processes import HOLDER, Processes
+from ubnet.rank import Rank
+from ubnet.real_mpi import under_mpirun
+from ubnet.stall import deadlock_text, waiting_line
+
+
+@dataclass(frozen=True, slots=True)
+class WorldOptions:
+    """How a world runs its ranks and sends their messages.
+
+    Attributes
+    ----------
+    clock : ClockOptions
+        Transport, eager bound and rendezvous of messages.
+    compute_scale : float
+        Virtual seconds per second that a rank has really computed; 0 = computing is free.
+    shuffle_seed : int or None
+        Runs the ranks of each round in random order: nothing may change.
+    events : text file or None
+        Where event lines are written.
+    """
+
+    clock: ClockOptions = field(default_factory=ClockOptions)
+    compute_scale: float = 0.0
+    shuffle_seed: int | None = None
+    events: IO[str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a world returns; the same in every process of mpirun.
+
+    Attributes
+    ----------
+    values : list
+        What each rank's program returned.
+    time_ps : int
+        Virtual time at which the last rank ended.
+    digest : str
+        SHA-256 of the event lines.
+    report : dict of str to float
+        Bytes that each resource has carried (share counted), those that carried any.
+    """
+
+    values: list[Any]
+    time_ps: int
+    digest: str
+    report: dict[str, float]
+
+
+class World:
+    """Ranks on endpoints of a fabric, with one virtual clock.
+
+    Parameters
+    ----------
+    fabric : Fabric
+        What the ranks sit on.
+    ranks : int
+        How many there are.
+    place : str or sequence of str
+        Where they sit, as `ubnet.place.place_ranks` takes it.
+    options : WorldOptions
+        How they run.
+    """
+
+    def __init__(
+        self,
+        fabric: Fabric,
+        ranks: int,
+        place: str | Sequence[str] = "die",
+        options: WorldOptions | None = None,
+    ) -> None:
+        options = options or WorldOptions()
+        self.fabric = fabric
+        self.endpoints = place_ranks(fabric, ranks, place)
+        self._processes = Processes(ranks) if under_mpirun() else None
+        self._log = EventLog(options.events)
+        plans = Plans(fabric, self.endpoints, options.clock.transport)
+        self._clock: Clock | None = None
+        if self._processes is None or self._processes.process == HOLDER:
+            self._clock = Clock(fabric, self.endpoints, plans, options.clock, self._log)
+        seed = options.shuffle_seed
+        self.host = Host(
+            ranks,
+            range(ranks) if self._processes is None else self._processes.hosted,
+            plans,
+            self._processes,
+            eager_bytes=options.clock.eager_bytes,
+            compute_scale=options.compute_scale,
+            shuffle=None if seed is None else np.random.default_rng(seed),
+        )
+
+    def run(self, main: Callable[[Rank], Any]) -> Result:
+        """Run ``main(rank)`` on every rank until all have returned.
+
+        Raises
+        ------
+        Deadlock
+            If no rank can run and nothing is under way.
+        RankFailed
+            If a rank raised; SystemExit if it left with a status other than 0.
+        MismatchedCall
+            If ranks disagree on a collective call.
+        """
+        self.host.start(main)
+        try:
+            end = self._drive()
+            return self._finish(end)
+        except UbnetError:
+            raise
+        except BaseException:
+            if self._processes is not None and self._processes.size > 1:
+                import traceback
+
+                traceback.print_exc()
+                self._processes.abort(1)
+            raise
+        finally:
+            self.host.stop()
+
+    def _drive(self) -> WorldEnd:
+        while True:
+            outcome = self._step(self.host.run_round())
+            if isinstance(outcome, WorldEnd):
+                return outcome
+            self.host.apply(outcome)
+
+    def _step(self, posts: list[Post]) -> Delivery | WorldEnd:
+        processes = self._processes
+        if self._clock is None:
+            assert processes is not None
+            told: Delivery | WorldEnd = processes.report(posts)
+            return told
+        if processes is not None:
+            posts = processes.collect(posts)
+        try:
+            outcome = self._clock.step(posts)
+        except UbnetError as error:
+            outcome = WorldEnd("refused", error.exit_status, "", error)
+        if processes is None:
+            return outcome
+        if isinstance(outcome, WorldEnd):
+            processes.deliver(dict.fromkeys(range(1, processes.size), outcome))
+            return outcome
+        mine, others = processes.split(outcome)
+        processes.deliver(others)
+        return mine
+
+    def _finish(self, end: WorldEnd) -> Result:
+        lines: list[str] = []
+        if end.reason == "deadlock":
+            labels = self.host.labels
+            lines = [
+                waiting_line(rank, self.host.frame_of(number), labels)
+                for number, rank in self.host.ranks.items()
+            ]
+        share = (lines, self.host.values, self._log.digest(), self._time_ps(), self._carried())
+        shared = [share] if self._processes is None else self._processes.share(share)
+        if self._processes is not None:
+            self._processes.drain()
+        lines = [line for part in shared for line in part[0]]
+        _, _, digest, time_ps, carried = shared[HOLDER]
+        if end.reason != "finished":
+            _raise(end, deadlock_text(time_ps, lines), self.host.error)
+        values = {number: value for part in shared for number, value in part[1].items()}
+        ordered = [values[number] for number in range(self.host.size)]
+        return Result(ordered, time_ps, digest, carried)
+
+    def _time_ps(self) -> int:
+        return 0 if self._clock is None else self._clock.now_ps
+
+    def _carried(self) -> dict[str, float]:
+        if self._clock is None:
+            return {}
+        carried = self._clock.network.sim.link_bytes()
+        names = self.fabric.resource_names
+        return {names[i]: float(carried[i]) for i in np.flatnonzero(carried[: len(names)])}
+
+
+def _raise(end: WorldEnd, deadlock: str, cause: BaseException | None) -> None:
+    if end.error is not None:
+        raise end.error
+    if end.reason == "deadlock":
+        raise Deadlock(deadlock)
+    if end.failure:
+        raise RankFailed(f"rank {end.rank} failed:\n{end.failure}") from cause
+    raise SystemExit(end.status)
+
+
+def check_ranks(ranks: int | None) -> int:
+    """Return the number of ranks: as given, else one a process of mpirun, else 1."""
+    if ranks is None:
+        if not under_mpirun():
+            return 1
+        from ubnet.real_mpi import load_real_mpi
+
+        return int(load_real_mpi().COMM_WORLD.size)
+    if ranks < 1:
+        raise OptionError(f"{ranks} ranks: there must be at least 1, as in -n 8")
+    return ranks
