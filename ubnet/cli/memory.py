@@ -1,0 +1,48 @@
+"""Whether real payloads fit into this machine's memory."""
+
+import psutil
+
+from ubnet.cli.notes import note
+from ubnet.errors import OptionError
+
+PAYLOADS = ("auto", "real", "size")
+
+
+def moves_bytes(payload: str, need: int, what: str) -> bool:
+    """Decide whether a bench moves real bytes or only counts them.
+
+    Parameters
+    ----------
+    payload : {"auto", "real", "size"}
+        The user's wish; ``auto`` is real where `need` is under half of the free memory.
+    need : int
+        Estimated peak, in bytes.
+    what : str
+        What would be run, for the note.
+
+    Raises
+    ------
+    OptionError
+        If ``real`` is asked for and does not fit.
+    """
+    if payload == "size":
+        return False
+    free = psutil.virtual_memory().available
+    if payload == "real":
+        if need > free:
+            raise OptionError(
+                f"{what} with real bytes needs {_about(need)} and {_about(free)} are free: "
+                "use --payload size, fewer ranks or smaller sizes"
+            )
+        return True
+    if need > free // 2:
+        note(
+            f"{what}: size only, since real bytes need {_about(need)} and {_about(free)} are "
+            "free (--payload real insists)"
+        )
+        return False
+    return True
+
+
+def _about(nbytes: int) -> str:
+    return f"{nbytes / 2**30:.2f} GiB"

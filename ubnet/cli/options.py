@@ -1,0 +1,161 @@
+"""The options that several benches share, and what they stand for."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from ubnet.cli.memory import PAYLOADS
+from ubnet.cli.sizes import parse_sizes
+from ubnet.errors import OptionError
+
+if TYPE_CHECKING:
+    from ubnet.fabric import Fabric
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+DEFAULT_FABRIC = "cloudmatrix384"
+TRANSPORTS_HELP = "aiv|sdma|urma|roce|vpc of CloudMatrix384, or auto: the fastest by the model"
+
+
+def sizes_option(default: str) -> Callable[[F], F]:
+    """Return ``--sizes`` with a default; the command gets bytes."""
+    return click.option(
+        "--sizes",
+        default=default,
+        show_default=True,
+        metavar="SIZES",
+        callback=lambda ctx, param, value: parse_sizes(value),
+        help="S of each row: 64KiB, a list 1KiB,1MiB, a range 1KiB:64MiB:4 (from:to:factor), "
+        "or osu. A size without a unit is bytes.",
+    )
+
+
+def dtype_option(default: str) -> Callable[[F], F]:
+    """Return ``--dtype`` with a default."""
+    return click.option(
+        "--dtype", default=default, show_default=True, help="Type of an element, as numpy names it."
+    )
+
+
+def fabric_options(command: F) -> F:
+    """Add ``--fabric``, ``--plane``, ``--paths``, ``--aiv-cores`` and ``--transport``."""
+    return _add(
+        command,
+        click.option(
+            "--fabric",
+            "fabric_name",
+            default=DEFAULT_FABRIC,
+            show_default=True,
+            metavar="NAME|FILE",
+            help="A fabric of `ubnet topo list`, or a TOML file of your own.",
+        ),
+        click.option("--plane", help="ub|rdma|vpc; by default that of --transport, else the first"),
+        click.option("--paths", help="spray|ecmp|hash: how a flow uses parallel paths."),
+        click.option("--aiv-cores", type=int, help="Vector cores for AIV-Direct (of 48)."),
+        click.option("--transport", help=TRANSPORTS_HELP),
+    )
+
+
+def payload_options(command: F) -> F:
+    """Add ``--payload`` and ``--seed``."""
+    return _add(
+        command,
+        click.option(
+            "--payload",
+            type=click.Choice(PAYLOADS),
+            default="auto",
+            show_default=True,
+            help="Move and check real bytes, or count them; auto: real where half of the free "
+            "memory holds it.",
+        ),
+        click.option(
+            "--seed",
+            type=click.IntRange(0, 2**31 - 1),
+            default=1,
+            show_default=True,
+            help="Of the numbers that are sent.",
+        ),
+    )
+
+
+def output_options(command: F) -> F:
+    """Add ``--json`` and ``--plot``."""
+    return _add(
+        command,
+        click.option("--json", "as_json", is_flag=True, help="One JSON object a line."),
+        click.option(
+            "--plot",
+            type=click.Path(dir_okay=False, path_type=Path),
+            help="Draw latency and bandwidth against size into a PNG, SVG or PDF file.",
+        ),
+    )
+
+
+def _add(command: F, *options: Callable[[F], F]) -> F:
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+@dataclass(frozen=True)
+class Way:
+    """A fabric, and the plane and transport to use on it.
+
+    Attributes
+    ----------
+    fabric : Fabric
+        Where a bench runs.
+    plane : str
+        The plane that carries it.
+    transport : str
+        A transport's name, or ``auto``.
+    """
+
+    fabric: "Fabric"
+    plane: str
+    transport: str
+
+
+def choose_way(
+    fabric_name: str,
+    plane: str | None,
+    paths: str | None,
+    aiv_cores: int | None,
+    transport: str | None,
+    *,
+    usual: str = "auto",
+) -> Way:
+    """Load the fabric and settle plane and transport.
+
+    Parameters
+    ----------
+    fabric_name, plane, paths, aiv_cores, transport
+        What the user wrote; None = not given.
+    usual : str
+        The transport where none is given, if the fabric has it on that plane.
+
+    Raises
+    ------
+    UbnetError
+        If there is no such fabric, plane or transport, or if they do not fit together.
+    """
+    from ubnet.fabrics import load_fabric
+
+    options: dict[str, Any] = {} if aiv_cores is None else {"aiv_cores": aiv_cores}
+    if paths is not None:
+        options["rdma_paths" if plane == "rdma" else "paths"] = paths
+    fabric = load_fabric(fabric_name, **options)
+    if transport in (None, "auto"):
+        plane = fabric.plane(plane or next(iter(fabric.planes))).name
+        known = usual in fabric.transports and fabric.transports[usual].plane == plane
+        return Way(fabric, plane, usual if transport is None and known else "auto")
+    own = fabric.transport(str(transport)).plane
+    if plane is not None and plane != own:
+        raise OptionError(
+            f"transport {transport} moves bytes over plane {own}, not {plane}: "
+            f"leave one of --transport and --plane out"
+        )
+    return Way(fabric, own, str(transport))

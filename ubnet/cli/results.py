@@ -1,0 +1,59 @@
+"""Where a bench's rows go: a table or JSON lines on stdout, a picture into a file."""
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from ubnet.cli.notes import note
+from ubnet.report.row import Row
+
+
+class Results:
+    """Collects the rows of a bench; `close` prints what was not printed at once.
+
+    Parameters
+    ----------
+    header : sequence of str
+        The ``#`` lines above the table.
+    as_json : bool
+        Print each row as a line of JSON as soon as it is there.
+    plot : Path, optional
+        The file of the picture.
+    """
+
+    def __init__(
+        self, header: Sequence[str], *, as_json: bool = False, plot: Path | None = None
+    ) -> None:
+        self.header = header
+        self.as_json = as_json
+        self.plot = plot
+        self.rows: list[Row] = []
+
+    def add(self, row: Row) -> None:
+        """Take one row."""
+        self.rows.append(row)
+        if self.as_json:
+            print(json.dumps(row.record()), flush=True)
+
+    def close(self) -> None:
+        """Print the table, draw the picture, and end with status 1 where a result was wrong."""
+        from ubnet.report.table import print_table
+
+        if self.rows and not self.as_json:
+            print_table(self.rows, self.header, sys.stdout)
+        if self.plot is not None:
+            from ubnet.report.plot import plot_rows
+
+            plot_rows(self.rows, self.plot)
+            note(f"picture written to {self.plot}")
+        self.end()
+
+    def end(self) -> None:
+        """End with status 1 where a result was wrong."""
+        wrong = sum(1 for row in self.rows if row.wrong)
+        if wrong:
+            note(f"{wrong} of {len(self.rows)} rows have wrong results")
+            click.get_current_context().exit(1)

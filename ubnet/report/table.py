@@ -1,0 +1,107 @@
+"""A table of rows in nccl-tests' columns, with a legend in lines that begin with ``#``."""
+
+from collections.abc import Callable, Sequence
+from typing import IO, Any, NamedTuple
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from ubnet.report.row import Row
+
+LEGEND = (
+    "size: S, the bytes that bandwidths count; time: virtual, the last rank's end minus the start",
+    "algbw = S / time, busbw = algbw x {factor}; GB = 1e9 bytes",
+    "wrong: elements that differ from what they must be (- = size only, no bytes moved)",
+    "eff: lower bound / time; the bound is the fullest resource's bytes over its rate + a latency",
+    "busiest: the resource with the highest utilisation of its rate during that time",
+)
+"""What the columns mean; ``{factor}`` is the operation's."""
+
+
+class Column(NamedTuple):
+    """A column: its title and unit, how a row fills it, whether it is text."""
+
+    title: str
+    unit: str
+    cell: Callable[[Row], str]
+    text: bool = False
+
+
+SHARED = (
+    Column("algo", "", lambda r: r.algorithm, True),
+    Column("transport", "", lambda r: r.transport, True),
+    Column("plane", "", lambda r: r.plane, True),
+    Column("ranks", "", lambda r: str(r.ranks)),
+)
+"""Columns that become one ``#`` line where all rows agree."""
+
+FIGURES = (
+    Column("time", "(us)", lambda r: figure(r.time_us)),
+    Column("algbw", "(GB/s)", lambda r: figure(r.algbw_GBps)),
+    Column("busbw", "(GB/s)", lambda r: figure(r.busbw_GBps)),
+    Column("wrong", "", lambda r: "-" if r.wrong is None else str(r.wrong)),
+    Column("eff", "(%)", lambda r: f"{100 * r.efficiency:.1f}"),
+    Column("busiest", "", lambda r: r.busiest_link, True),
+    Column("used", "(%)", lambda r: f"{100 * r.busiest_link_utilisation:.1f}"),
+)
+"""What was measured."""
+
+SENT = (
+    Column("size", "(B)", lambda r: str(r.size_bytes)),
+    Column("count", "", lambda r: str(r.count)),
+    Column("type", "", lambda r: r.dtype),
+    Column("redop", "", lambda r: r.redop),
+    Column("root", "", lambda r: str(r.root)),
+)
+"""What was sent: nccl-tests' first columns."""
+
+
+def print_table(rows: Sequence[Row], header: Sequence[str], file: IO[str]) -> None:
+    """Print rows as a table under ``#`` lines.
+
+    Parameters
+    ----------
+    rows : sequence of Row
+        At least one.
+    header : sequence of str
+        What stands above the table, a line each, without the ``#``.
+    file : text stream
+        Where it goes; colours are used on a terminal only.
+    """
+    console = Console(file=file, highlight=False)
+    same = [c for c in SHARED if len({c.cell(r) for r in rows}) == 1]
+    shared = ", ".join(f"{c.title} {c.cell(rows[0])}" for c in same if c.cell(rows[0]))
+    for line in (*header, *([shared] if shared else [])):
+        console.print(Text(f"# {line}", style="dim"), soft_wrap=True)
+    name = Column("# op", "#", lambda r: f"{r.op} {r.case}".rstrip(), True)
+    differing = [c for c in SHARED if c not in same]
+    notes = [Column("", "", lambda r: r.note, True)] if any(r.note for r in rows) else []
+    print_columns(rows, [name, *differing, *SENT, *FIGURES, *notes], console)
+
+
+def print_columns(rows: Sequence[Row], columns: Sequence[Column], console: Console) -> None:
+    """Print rows in the given columns; lines are never wrapped or cut."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in columns:
+        title = f"{column.title}\n{column.unit}"
+        table.add_column(title, justify="left" if column.text else "right", no_wrap=True)
+    for row in rows:
+        cells = (Text(c.cell(row)) for c in columns)
+        table.add_row(*cells, style="red" if row.wrong else None)
+    wide: Any = console.options.update(max_width=10_000)
+    needed = console.measure(table, options=wide).maximum
+    console.width = max(console.width, needed)
+    console.print(table)
+
+
+def figure(value: float | None) -> str:
+    """Print a time or bandwidth so that small ones keep their digits.
+
+    >>> figure(1.3), figure(67.3024), figure(11752.4913), figure(None)
+    ('1.300', '67.30', '11752.5', '-')
+    """
+    if value is None:
+        return "-"
+    digits = 3 if value < 10 else 2 if value < 1000 else 1
+    return f"{value:.{digits}f}"
