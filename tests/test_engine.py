@@ -1,0 +1,149 @@
+"""The flow engine against its slow twin, against linear programs, and against itself."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.instances import random_instance
+from tests.lp import lp_rates
+from tests.naive import compiled, naive_flows
+from ubnet.flowsim import FlowSim, simulate_flows
+
+
+@pytest.fixture(scope="module")
+def runner():
+    return compiled()
+
+
+def assert_equal_ends(found, expected, part):
+    """Equal picoseconds; 1 apart only where the exact end lies within 1e-3 ps of a half."""
+    apart = np.abs(found - expected)
+    wrong = (apart > 1) | ((apart == 1) & (np.abs(part - 0.5) > 1e-3))
+    assert not wrong.any(), (np.flatnonzero(wrong), found[wrong], expected[wrong], part[wrong])
+
+
+@pytest.mark.parametrize("block", range(10))
+def test_random_instances_equal_the_twin(runner, block):
+    for seed in range(100):
+        instance = random_instance(np.random.default_rng([block, seed]))
+        expected, part = naive_flows(**instance, runner=runner)
+        assert_equal_ends(simulate_flows(**instance), expected, part)
+
+
+@settings(deadline=None, max_examples=100)
+@given(st.integers(0, 2**32), st.integers(1, 120), st.integers(1, 60))
+def test_larger_instances_equal_the_twin(runner, seed, flows, links):
+    instance = random_instance(np.random.default_rng(seed), flows, links)
+    expected, part = naive_flows(**instance, runner=runner)
+    assert_equal_ends(simulate_flows(**instance), expected, part)
+
+
+def test_the_plain_twin_and_the_compiled_one_agree(runner):
+    for seed in range(20):
+        instance = random_instance(np.random.default_rng([77, seed]))
+        plain, _ = naive_flows(**instance)
+        fast, _ = naive_flows(**instance, runner=runner)
+        assert plain.tolist() == fast.tolist()
+
+
+@pytest.mark.slow
+def test_rates_are_those_of_the_linear_programs():
+    for seed in range(100):
+        rng = np.random.default_rng([5, seed])
+        flows, links = int(rng.integers(1, 12)), int(rng.integers(1, 8))
+        hops = rng.integers(1, min(links, 4) + 1, flows)
+        link = np.concatenate([rng.permutation(links)[:k] for k in hops])
+        ptr = np.concatenate([[0], np.cumsum(hops)])
+        share = rng.choice([0.25, 1 / 7, 1.0, 2.0], len(link))
+        weight = rng.choice([0.5, 1.0, 3.0], flows)
+        cap = np.where(rng.random(flows) < 0.6, np.inf, rng.uniform(1e7, 1e9, flows))
+        capacity = rng.uniform(1e8, 1e9, links)
+        sim = FlowSim(capacity)
+        sim.post([10**9] * flows, ptr, link, share, weight=weight, rate_cap=cap)
+        sim.run_until(0)
+        rates = lp_rates(capacity, ptr, link, share, weight, cap)
+        use = np.bincount(link, share * np.repeat(rates, hops), minlength=links)
+        np.testing.assert_allclose(sim.link_rate(), use, rtol=1e-6, atol=1)
+        alone = [first_end(capacity, ptr, link, share, weight, cap, i) for i in range(flows)]
+        np.testing.assert_allclose(alone, 1000 / rates * 1e12, rtol=1e-5)
+
+
+def first_end(capacity, ptr, link, share, weight, cap, flow):
+    """Return when a flow of 1,000 bytes ends among giants, that is 1,000 bytes over its rate."""
+    size = np.full(len(ptr) - 1, 10**15)
+    size[flow] = 1000
+    return simulate_flows(capacity, 0, size, ptr, link, share, weight, cap)[flow]
+
+
+def test_two_runs_are_equal_to_the_picosecond():
+    instance = random_instance(np.random.default_rng(3), 200, 40)
+    assert simulate_flows(**instance).tolist() == simulate_flows(**instance).tolist()
+
+
+SEEDS = range(12)
+
+
+def ends_of_seeds():
+    return [
+        simulate_flows(**random_instance(np.random.default_rng([9, seed]), 25, 9)).tolist()
+        for seed in SEEDS
+    ]
+
+
+def test_jit_off_gives_the_same_picoseconds():
+    root = Path(__file__).parent.parent
+    code = "import json, tests.test_engine as t; print(json.dumps(t.ends_of_seeds()))"
+    environment = os.environ | {"NUMBA_DISABLE_JIT": "1", "PYTHONPATH": str(root)}
+    shown = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code],
+        cwd=root,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert shown.returncode == 0, shown.stderr
+    assert json.loads(shown.stdout) == ends_of_seeds()
+
+
+def test_hand_calculated_cases():
+    # Weights 1 and 3 on a link of 1 GB/s: 250 and 750 MB/s.
+    assert (
+        simulate_flows([1e9], 0, [1000, 3000], [0, 1, 2], [0, 0], weight=[1, 3]).tolist()
+        == [4_000_000] * 2
+    )
+    # A share of 1/7 of a link of 1 GB/s lets 7 GB/s through.
+    assert simulate_flows([1e9], 0, [7000], [0, 1], [0], [1 / 7]).tolist() == [1_000_000]
+    # A cap of 100 MB/s leaves 900 to the other.
+    assert (
+        simulate_flows([1e9], 0, [100, 900], [0, 1, 2], [0, 0], rate_cap=[1e8, np.inf]).tolist()
+        == [1_000_000] * 2
+    )
+    # No route: no time, or the cap's.
+    assert simulate_flows(
+        [1e9], 5, [1000, 1000], [0, 0, 0], [], rate_cap=[np.inf, 1e9], startup_ps=7
+    ).tolist() == [12, 1_000_012]
+    # Zero bytes: ready plus start-up, and dependants follow in the same instant.
+    assert simulate_flows(
+        [1e9], 0, [0, 0, 1000], [0, 1, 2, 3], [0, 0, 0], dep_ptr=[0, 0, 1, 2], dep=[0, 1],
+        startup_ps=[10, 0, 5],
+    ).tolist() == [10, 10, 1_000_015]  # fmt: skip
+
+
+def test_odd_sizes_at_400_gigabytes_end_on_a_half_and_round_up():
+    sizes = np.arange(1, 100, 2)  # 2.5 ps a byte
+    ptr = np.arange(len(sizes) + 1)
+    ends = simulate_flows(np.full(len(sizes), 400e9), 0, sizes, ptr, np.arange(len(sizes)))
+    assert ends.tolist() == [(5 * size + 1) // 2 for size in sizes.tolist()]
+
+
+def test_no_flows_at_all():
+    assert simulate_flows([1e9], 0, [], [0], []).tolist() == []
+    assert simulate_flows([], 0, [], [0], []).tolist() == []

@@ -1,0 +1,205 @@
+"""Checks of the columns of flows before the engine takes them: what is wrong, and where.
+
+A refused post changes nothing, so everything is checked first. The kernels return the kind of the
+first fault and the row it is in; the sentences are made here.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ubnet.errors import FlowError
+from ubnet.jit import kernel
+
+I8 = NDArray[np.int64]
+F8 = NDArray[np.float64]
+
+FAULTS = {
+    1: "flow {flow} has {nbytes} bytes; sizes are integers >= 0",
+    2: "flow {flow} starts at {start_ps} ps, before now ({now_ps} ps); start it at now or later",
+    3: "flow {flow} has weight {weight}; weights are finite and > 0 (default 1)",
+    4: "flow {flow} has rate cap {rate_cap}; caps are bytes/s > 0, inf for none",
+    5: "flow {flow} has a start-up of {startup_ps} ps; start-ups are integers >= 0",
+    6: "flow {flow} crosses link {link}; links here are 0 to {last_link}",
+    7: "flow {flow} has share {share} of link {link}; shares are finite and > 0 (default 1)",
+    8: "flow {flow} crosses link {link} twice; a link stands once in a route: add up its shares",
+    9: "flow {flow} waits for flow {dep}; it can wait for flows 0 to {last_flow}, itself excepted",
+}
+
+
+@kernel
+def first_fault(
+    capacity: F8,
+    first: int,
+    now_ps: int,
+    start_ps: I8,
+    nbytes: I8,
+    route_ptr: I8,
+    route_link: I8,
+    route_share: F8,
+    weight: F8,
+    rate_cap: F8,
+    dep_ptr: I8,
+    dep: I8,
+    startup_ps: I8,
+) -> tuple[int, int, int]:
+    """Return (fault, row, place) of the first fault, or (0, -1, forward dependencies)."""
+    n = len(nbytes)
+    seen = np.full(len(capacity), -1, np.int32)
+    forward = 0
+    for k in range(n):
+        if nbytes[k] < 0:
+            return 1, k, 0
+        if start_ps[k] < now_ps:
+            return 2, k, 0
+        if not (0.0 < weight[k] < np.inf):
+            return 3, k, 0
+        if not rate_cap[k] > 0.0:
+            return 4, k, 0
+        if startup_ps[k] < 0:
+            return 5, k, 0
+        for h in range(route_ptr[k], route_ptr[k + 1]):
+            link = route_link[h]
+            if not 0 <= link < len(capacity):
+                return 6, k, h
+            if not (0.0 < route_share[h] < np.inf):
+                return 7, k, h
+            if seen[link] == k:
+                return 8, k, h
+            seen[link] = k
+        for j in range(dep_ptr[k], dep_ptr[k + 1]):
+            if not 0 <= dep[j] < first + n or dep[j] == first + k:
+                return 9, k, j
+            if dep[j] > first + k:
+                forward += 1
+    return 0, -1, forward
+
+
+@kernel
+def flow_on_cycle(first: int, dep_ptr: I8, dep: I8) -> int:
+    """Return a row of this post that waits for itself in the end, or -1."""
+    n = len(dep_ptr) - 1
+    pending = np.zeros(n, np.int64)
+    edge_of = np.full(n, -1, np.int64)
+    edge_next = np.full(len(dep), -1, np.int64)
+    waiter = np.zeros(len(dep), np.int64)
+    for k in range(n):
+        for j in range(dep_ptr[k], dep_ptr[k + 1]):
+            before = dep[j] - first
+            waiter[j] = k
+            if before >= 0:
+                pending[k] += 1
+                edge_next[j] = edge_of[before]
+                edge_of[before] = j
+    ready = np.zeros(n, np.int64)
+    count = 0
+    for k in range(n):
+        if pending[k] == 0:
+            ready[count] = k
+            count += 1
+    done = 0
+    while done < count:
+        j = edge_of[ready[done]]
+        done += 1
+        while j >= 0:
+            pending[waiter[j]] -= 1
+            if pending[waiter[j]] == 0:
+                ready[count] = waiter[j]
+                count += 1
+            j = edge_next[j]
+    at = -1
+    for k in range(n):
+        if pending[k] > 0:
+            at = k
+            break
+    if at < 0:
+        return -1
+    for _ in range(n):  # every flow left waits for one left: n steps back end on a cycle
+        for j in range(dep_ptr[at], dep_ptr[at + 1]):
+            before = dep[j] - first
+            if before >= 0 and pending[before] > 0:
+                at = before
+                break
+    return at
+
+
+def integers(name: str, given: ArrayLike, n: int) -> NDArray[np.int64]:
+    """Return an int64 column of ``n`` rows; a scalar stands for all.
+
+    Raises
+    ------
+    FlowError
+        Where the values are not integers or the length is wrong.
+    """
+    array = np.asarray(given)
+    if array.size == 0:
+        array = array.astype(np.int64)
+    if array.dtype.kind not in "iu":
+        raise FlowError(f"{name} holds {array.dtype} values; it takes integers: use int64")
+    return _column(name, array.astype(np.int64, copy=False), n)
+
+
+def reals(name: str, given: ArrayLike, n: int) -> NDArray[np.float64]:
+    """Return a float64 column of ``n`` rows; a scalar stands for all.
+
+    Raises
+    ------
+    FlowError
+        Where the values are not real numbers or the length is wrong.
+    """
+    array = np.asarray(given)
+    if array.dtype.kind not in "iuf":
+        raise FlowError(f"{name} holds {array.dtype} values; it takes real numbers: use float64")
+    return _column(name, array.astype(np.float64, copy=False), n)
+
+
+def _column(name: str, array: NDArray[Any], n: int) -> NDArray[Any]:
+    """Broadcast a scalar; refuse another length."""
+    if array.ndim == 0:
+        return np.full(n, array)
+    if array.shape != (n,):
+        raise FlowError(f"{name} has shape {array.shape}; give one number or {n} in a row")
+    return np.ascontiguousarray(array)
+
+
+def pointers(name: str, given: ArrayLike, n: int | None, entries: int) -> NDArray[np.int64]:
+    """Return the row pointers of ``n`` ragged rows over ``entries`` entries.
+
+    Raises
+    ------
+    FlowError
+        Where they do not start at 0, fall, or do not end at ``entries``.
+    """
+    array = np.asarray(given)
+    if array.ndim != 1 or array.dtype.kind not in "iu" or len(array) < 1:
+        raise FlowError(
+            f"{name} is not a row of integers; give the pointers of a CSR, [0] for none"
+        )
+    if n is not None and len(array) != n + 1:
+        raise FlowError(f"{name} has {len(array)} entries for {n} flows; give {n + 1}")
+    array = np.ascontiguousarray(array, np.int64)
+    if array[0] != 0 or array[-1] != entries or (array[1:] < array[:-1]).any():
+        raise FlowError(
+            f"{name} runs from {array[0]} to {array[-1]}; it must start at 0, never fall and end "
+            f"at {entries}, the number of entries it divides"
+        )
+    return array
+
+
+def fault_text(fault: int, first: int, row: int, place: int, columns: dict[str, Any]) -> str:
+    """Return the sentence about a fault that `first_fault` found."""
+    facts: dict[str, Any] = {
+        name: columns[name][row]
+        for name in ("nbytes", "start_ps", "weight", "rate_cap", "startup_ps")
+    }
+    if fault in (6, 7, 8):
+        facts["link"] = columns["route_link"][place]
+        facts["share"] = columns["route_share"][place]
+    if fault == 9:
+        facts["dep"] = columns["dep"][place]
+    facts["flow"] = first + row
+    facts["now_ps"] = columns["now_ps"]
+    facts["last_link"] = len(columns["capacity"]) - 1
+    facts["last_flow"] = first + len(columns["nbytes"]) - 1
+    return FAULTS[fault].format(**facts)
