@@ -1,5 +1,6 @@
 """How a fabric is put together: vertices, links, engines and planes, added block by block."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +33,6 @@ class FabricBuilder:
         self._endpoints: list[Endpoint] = []
         self._switches: list[Switch] = []
         self._links: list[tuple[NDArray[Any], ...]] = []
-        self._link_count = 0
         self._planes: dict[str, Plane] = {}
         self._plane_names: list[str] = []
         self._tier_names: list[str] = []
@@ -117,8 +117,7 @@ class FabricBuilder:
         rate = np.broadcast_to(np.asarray(capacity, dtype=np.float64), count)
         latency = np.broadcast_to(np.asarray(latency_ps, dtype=np.int64), count)
         if bundle is None:
-            names = [f"{self._vertex(a)}->{self._vertex(b)}" for a, b in zip(src, dst, strict=True)]
-            resource = self._add_resources(names, tier, rate)
+            resource = self._add_resources(self.link_names(src, dst), tier, rate)
         else:
             member = np.asarray(bundle, dtype=np.int64)
             total = np.zeros(len(bundle_names))
@@ -127,16 +126,48 @@ class FabricBuilder:
         plane_code = np.full(count, _code(self._plane_names, plane))
         tier_code = np.full(count, _code(self._tier_names, tier))
         self._links.append((src, dst, rate, latency, plane_code, tier_code, resource))
-        self._link_count += count
         return resource
 
     def add_engines(self, kind: str, endpoints: Ints, *, capacity: float, tier: str) -> Ints:
         """Give endpoints an engine of a kind (``write``, ``read`` ...); return its resources."""
-        names = [f"{self._vertex(e)}.{kind}" for e in endpoints]
+        known = self.vertex_names()
+        names = [f"{known[e]}.{kind}" for e in endpoints.tolist()]
         resource = self._add_resources(names, tier, np.full(len(names), capacity))
         held = self._engines.setdefault(kind, {})
         held.update(zip(endpoints.tolist(), resource.tolist(), strict=True))
         return resource
+
+    @property
+    def endpoint_count(self) -> int:
+        """How many endpoints there are so far."""
+        return len(self._endpoints)
+
+    def endpoints_of(self, kind: str) -> Ints:
+        """Return the numbers of all endpoints of a kind."""
+        found = [e.index for e in self._endpoints if e.kind == kind]
+        return np.array(found, dtype=np.int64)
+
+    def vertex_names(self) -> list[str]:
+        """Return the names of all vertices, endpoints first."""
+        return [e.name for e in self._endpoints] + [s.name for s in self._switches]
+
+    def vertex_latency_ps(self) -> Ints:
+        """Return what it costs to pass each vertex; an endpoint costs nothing."""
+        latency = np.zeros(len(self._endpoints) + len(self._switches), dtype=np.int64)
+        latency[len(self._endpoints) :] = [s.latency_ps for s in self._switches]
+        return latency
+
+    def link_names(self, src: Ints, dst: Ints) -> list[str]:
+        """Return a name for each directed link, such as ``a->b``."""
+        known = self.vertex_names()
+        return [f"{known[a]}->{known[b]}" for a, b in zip(src.tolist(), dst.tolist(), strict=True)]
+
+    def links_of(self, plane: str) -> Links:
+        """Return the links that a plane has got so far."""
+        columns = self._link_columns()
+        code = _code(self._plane_names, plane)
+        mine = columns[4] == code
+        return Links(*(column[mine] for column in columns))
 
     def add_plane(self, name: str, paths: str, router: Router) -> None:
         """Add a plane; the first one added is the default."""
@@ -148,11 +179,10 @@ class FabricBuilder:
 
     def build(self) -> Fabric:
         """Freeze what was added into a `Fabric`."""
-        names = [e.name for e in self._endpoints] + [s.name for s in self._switches]
+        names = self.vertex_names()
         if len(set(names)) != len(names):
-            twice = next(n for i, n in enumerate(names) if n in names[:i])
+            twice = next(name for name, count in Counter(names).items() if count > 1)
             raise FabricError(f"fabric {self.name} has two endpoints or switches called {twice!r}")
-        columns = self._link_columns()
         engines = {kind: np.full(len(self._endpoints), -1) for kind in self._engines}
         for kind, held in self._engines.items():
             engines[kind][list(held)] = list(held.values())
@@ -160,7 +190,7 @@ class FabricBuilder:
             name=self.name,
             endpoints=tuple(self._endpoints),
             switches=tuple(self._switches),
-            links=Links(*columns),
+            links=Links(*self._link_columns()),
             plane_names=tuple(self._plane_names),
             tier_names=tuple(self._tier_names),
             planes=self._planes,
@@ -178,14 +208,6 @@ class FabricBuilder:
             return [np.concatenate(column) for column in zip(*self._links, strict=True)]
         kinds = (np.int64, np.int64, np.float64, np.int64, np.int64, np.int64, np.int64)
         return [np.zeros(0, dtype=kind) for kind in kinds]
-
-    def _vertex(self, number: int) -> str:
-        inside = number < len(self._endpoints)
-        return (
-            self._endpoints[number].name
-            if inside
-            else self._switches[number - len(self._endpoints)].name
-        )
 
     def _add_resources(self, names: Sequence[str], tier: str, capacity: Floats) -> Ints:
         first = len(self._resource_names)

@@ -23,6 +23,9 @@ Floats = NDArray[np.float64]
 SELF, PACKAGE, NODE, FAR = 0, 1, 2, 3
 """How far two endpoints are apart: the same one, one package, one node, different nodes."""
 
+KINDS = ("die", "cpu", "nic")
+"""What an endpoint can be; ranks sit on dies and CPUs."""
+
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
@@ -227,6 +230,16 @@ class Fabric:
             raise FabricError(f"fabric {self.name} has no endpoint {name!r}; {hint}")
         return self.endpoints[index]
 
+    def check_endpoints(self, *columns: Ints) -> None:
+        """Raise `FabricError` where a column holds what is no number of an endpoint."""
+        count = len(self.endpoints)
+        for column in columns:
+            if len(column) and (column.min() < 0 or column.max() >= count):
+                wrong = int(column[(column < 0) | (column >= count)][0])
+                raise FabricError(
+                    f"fabric {self.name} has no endpoint number {wrong}: give 0 to {count - 1}"
+                )
+
     def of_kind(self, kind: str) -> Ints:
         """Return the numbers of all endpoints of a kind, in order."""
         found = [e.index for e in self.endpoints if e.kind == kind]
@@ -239,6 +252,12 @@ class Fabric:
         far[self.package_of[src] == self.package_of[dst]] = PACKAGE
         far[src == dst] = SELF
         return far
+
+    def vertex_name(self, vertex: int) -> str:
+        """Return the name of an endpoint or, behind them, of a switch."""
+        endpoints = len(self.endpoints)
+        inside = vertex < endpoints
+        return self.endpoints[vertex].name if inside else self.switches[vertex - endpoints].name
 
     def plane(self, name: str) -> Plane:
         """Return the plane called `name`, or raise `NoRoute` naming the planes there are."""

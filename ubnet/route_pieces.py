@@ -66,15 +66,14 @@ def join_pieces(latency_ps: Ints, pieces: Sequence[Piece]) -> Routes:
 
 def chain_routes(parts: Sequence[Routes]) -> Routes:
     """Chain routes of the same flows end to end: each flow passes part after part."""
-    length = np.sum([np.diff(part.ptr) for part in parts], axis=0)
-    ptr: Ints = np.concatenate([[0], np.cumsum(length)]).astype(np.int64)
+    sizes = [np.diff(part.ptr) for part in parts]
+    ptr = np.concatenate([[0], np.cumsum(np.sum(sizes, axis=0, dtype=np.int64))])
     resource: Ints = np.empty(ptr[-1], dtype=np.int64)
     share: Floats = np.empty(ptr[-1])
     cursor = ptr[:-1].copy()
-    for part in parts:
-        size = np.diff(part.ptr)
+    for part, size in zip(parts, sizes, strict=True):
         at = np.arange(len(part.resource)) + np.repeat(cursor - part.ptr[:-1], size)
         resource[at], share[at] = part.resource, part.share
         cursor += size
-    latency = np.sum([part.latency_ps for part in parts], axis=0, dtype=np.int64)
+    latency: Ints = np.sum([part.latency_ps for part in parts], axis=0, dtype=np.int64)
     return Routes(ptr, resource, share, latency)

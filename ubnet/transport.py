@@ -5,7 +5,7 @@ message is *occupancy* of the engine: it widens the flow's share of its engine b
 ``post * engine rate / bytes``, so that equal messages stay equal and share out fairly.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -153,6 +153,7 @@ class Transport:
                 *map(np.atleast_1d, (src, dst, nbytes, targets, messages, flow))
             )
         )
+        fabric.check_endpoints(src, dst)
         routes = fabric.plane(self.plane).router.routes(src, dst, number)
         active, passive = (src, dst) if op == WRITE else (dst, src)
         engine, startup, share = self._engine(fabric, op, active, passive, k)
@@ -188,6 +189,29 @@ class Transport:
         startup[engine >= 0] -= self.post_ps
         share *= (1 + self.spread * (1 - 1 / np.maximum(targets, 1))) / self.engine_fraction
         return engine, startup, share
+
+
+def ideal_transports(planes: Iterable[str], given: Iterable[Transport]) -> list[Transport]:
+    """Return a transport without start-up or engine for each plane that `given` leaves out.
+
+    That of the first plane is called ``wire``, the others ``wire_`` and their plane.
+
+    >>> [t.name for t in ideal_transports(["net", "rdma"], [])]
+    ['wire', 'wire_rdma']
+    """
+    given = list(given)
+    served, names = {t.plane for t in given}, {t.name for t in given}
+    startup = {(WRITE, "*"): 0, (READ, "*"): 0}
+    return [
+        Transport(
+            "wire" if number == 0 and "wire" not in names else f"wire_{plane}",
+            plane,
+            startup,
+            sources={"startup_ps": "assumed: an ideal transport, for want of a better one"},
+        )
+        for number, plane in enumerate(planes)
+        if plane not in served
+    ]
 
 
 def _with_engine(
