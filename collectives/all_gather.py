@@ -1,0 +1,65 @@
+"""All-gather: every rank gets every rank's block, in rank order."""
+
+import numpy as np
+
+from ubnet.schedule import INPUT, OUTPUT, Schedule, ScheduleBuilder
+
+from .blocks import Ints, pieces
+from .fan import others
+from .ring import chains
+
+
+def mesh(ranks: int, count: int) -> Schedule:
+    """Let every rank write its block to every other rank, all in one step.
+
+    Parameters
+    ----------
+    ranks, count : int
+        Number of ranks; elements of every rank's block.
+
+    Examples
+    --------
+    >>> mesh(3, 7)
+    <Schedule all_gather mesh: 3 ranks, 9 operations, 1 steps>
+    """
+    builder, rank = _start("all_gather mesh", ranks, count)
+    own = rank[:, None]
+    builder.add(0, own, others(rank, ranks), 0, own * count, count)
+    return builder.build()
+
+
+def ring(ranks: int, count: int, *, chunks: int = 1) -> Schedule:
+    """Pass every block on around the ring.
+
+    Parameters
+    ----------
+    ranks, count : int
+        As for `mesh`.
+    chunks : int
+        Chunks of a block that travel one behind the other.
+    """
+    builder, rank = _start("all_gather ring", ranks, count)
+    part = pieces(rank * count, np.full(len(rank), count), chunks)
+    chain = chains(builder, part.block, ranks - 1, part, chunks)
+    builder.add(
+        chain.step,
+        chain.src,
+        chain.dst,
+        part.start - np.where(chain.hop == 0, part.block * count, 0),
+        part.start,
+        part.size,
+        src_buf=np.where(chain.hop == 0, INPUT, OUTPUT),
+        after=chain.before,
+    )
+    return builder.build()
+
+
+def _start(name: str, ranks: int, count: int) -> tuple[ScheduleBuilder, Ints]:
+    """Begin with the ranks' copies to themselves; return the ranks that have something."""
+    builder = ScheduleBuilder(name, ranks, [count, ranks * count, 0])
+    rank = np.arange(ranks if count else 0)
+    builder.add(0, rank, rank, 0, rank * count, count)
+    return builder, rank
+
+
+ALGORITHMS = {"mesh": mesh, "ring": ring}

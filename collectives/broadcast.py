@@ -1,0 +1,98 @@
+"""Broadcast: the root's array reaches every rank."""
+
+import numpy as np
+
+from ubnet.schedule import INPUT, OUTPUT, Schedule, ScheduleBuilder
+
+from .blocks import pieces
+from .fan import others
+from .ring import chains
+from .tree import downwards
+
+
+def mesh(ranks: int, count: int, *, root: int = 0) -> Schedule:
+    """Let the root write to every other rank, all in one step.
+
+    Parameters
+    ----------
+    ranks, count : int
+        Number of ranks; elements of the array.
+    root : int
+        The rank that has it, in its input; every rank gets it in its output.
+    """
+    builder = _start("broadcast mesh", ranks, count, root)
+    if count:
+        builder.add(0, root, others(np.array([root]), ranks)[0], 0, 0, count)
+    return builder.build()
+
+
+def ring(ranks: int, count: int, *, root: int = 0, chunks: int = 1) -> Schedule:
+    """Pass the array on from rank to rank around the ring, chunk behind chunk.
+
+    Parameters
+    ----------
+    ranks, count, root : int
+        As for `mesh`.
+    chunks : int
+        Chunks that follow each other, so that the ranks work at the same time.
+
+    Examples
+    --------
+    >>> ring(4, 1000, chunks=10)
+    <Schedule broadcast ring: 4 ranks, 31 operations, 12 steps>
+    """
+    builder = _start("broadcast ring", ranks, count, root)
+    part = pieces(np.zeros(1, dtype=np.int64), np.array([count]), chunks)
+    first = np.full(len(part.block), root)
+    chain = chains(builder, first, ranks - 1, part, chunks, stride=1)
+    builder.add(
+        chain.step,
+        chain.src,
+        chain.dst,
+        part.start,
+        part.start,
+        part.size,
+        src_buf=np.where(chain.hop == 0, INPUT, OUTPUT),
+        after=chain.before,
+    )
+    return builder.build()
+
+
+def binomial(ranks: int, count: int, *, root: int = 0) -> Schedule:
+    """Double the number of ranks that have the array in each of ceil(log2 n) steps.
+
+    A rank begins its next send when the last one has arrived, so that they do not share its engine.
+
+    Parameters
+    ----------
+    ranks, count, root : int
+        As for `mesh`.
+    """
+    builder = _start("broadcast binomial", ranks, count, root)
+    last = np.full(ranks, -1)
+    for edges in downwards(ranks if count else 1):
+        sent = builder.add(
+            edges.step,
+            (edges.parent + root) % ranks,
+            (edges.child + root) % ranks,
+            0,
+            0,
+            count,
+            src_buf=np.where(edges.parent == 0, INPUT, OUTPUT),
+            after=last[edges.parent],
+        )
+        last[edges.parent] = last[edges.child] = sent
+    return builder.build()
+
+
+def _start(name: str, ranks: int, count: int, root: int) -> ScheduleBuilder:
+    """Begin the schedule with the root's copy to itself."""
+    sizes = np.tile([0, count, 0], (ranks, 1))
+    sizes[root, INPUT] = count
+    builder = ScheduleBuilder(name, ranks, sizes)
+    if count:
+        builder.add(0, root, root, 0, 0, count)
+    return builder
+
+
+ALGORITHMS = {"mesh": mesh, "ring": ring, "binomial": binomial}

@@ -1,0 +1,146 @@
+"""The one call that turns the name of an operation into a schedule."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ubnet.errors import OptionError
+from ubnet.fabric import Fabric
+from ubnet.schedule import Schedule
+
+from .registry import Operation
+from .registry import operation as find
+
+
+def build(
+    operation: str,
+    ranks: int,
+    count: int = 0,
+    *,
+    algorithm: str = "auto",
+    root: int = 0,
+    chunks: int = 1,
+    commutative: bool = True,
+    fabric: Fabric | None = None,
+    endpoints: NDArray[np.int64] | None = None,
+    itemsize: int = 4,
+    transport: str = "auto",
+    parts: Sequence[Sequence[Any]] | None = None,
+) -> Schedule:
+    """Build the schedule of a collective operation.
+
+    Parameters
+    ----------
+    operation : str
+        Its name, such as ``all_reduce`` or ``alltoall``.
+    ranks : int
+        Number of ranks.
+    count : int
+        Elements as nccl-tests counts them: of a rank's array for broadcast, reduce and all_reduce;
+        of a rank's block for all_gather, gather and reduce_scatter; for each peer in scatter and
+        all_to_all. Not used by barrier and all_to_all_v.
+    algorithm : str
+        A name of the registry, or ``auto``: the least modelled time on `fabric`, or the
+        operation's first algorithm where no fabric is given.
+    root : int
+        The root of broadcast, reduce, gather and scatter.
+    chunks : int
+        Chunks of a block, for algorithms that pass blocks on.
+    commutative : bool
+        Whether a reduction may change the order of its operands.
+    fabric : Fabric, optional
+        Where it will run; for ``auto``.
+    endpoints : ndarray of int64, shape (ranks,), optional
+        The endpoint of every rank; for ``auto``, by default the first ones.
+    itemsize : int
+        Bytes of an element; for ``auto``.
+    transport : str
+        How the bytes will be moved; for ``auto``.
+    parts : sequence of (sendcounts, sdispls, recvcounts, rdispls), optional
+        What each rank gives; for all_to_all_v only, and there needed.
+
+    Returns
+    -------
+    Schedule
+
+    Raises
+    ------
+    OptionError
+        If a number is outside of what is allowed or the operation is unknown.
+    ScheduleError
+        If the algorithm is unknown or cannot do what is asked.
+    MismatchedCall
+        If the parts of two ranks do not fit each other.
+
+    Examples
+    --------
+    >>> build("allreduce", 4, 1000, algorithm="ring")
+    <Schedule all_reduce ring: 4 ranks, 28 operations, 6 steps>
+    """
+    known = find(operation)
+    _check(known, ranks, count, root, chunks, parts)
+    name = algorithm
+    if name == "auto" and fabric is not None and ranks > 1:
+        from .choice import choose
+
+        places = np.arange(ranks) if endpoints is None else endpoints
+        name, _ = choose(
+            known.name,
+            fabric,
+            places,
+            _mean_count(count, parts),
+            itemsize,
+            root=root,
+            chunks=chunks,
+            commutative=commutative,
+            transport=transport,
+        )
+    elif name == "auto":
+        name = known.candidates(commutative=commutative)[0]
+    make = known.algorithm(name, commutative=commutative)
+    if parts is not None:
+        return make(parts)
+    options = {"root": root} if known.rooted else {}
+    if name in known.chunked:
+        options["chunks"] = chunks
+    elif chunks > 1 and algorithm != "auto":
+        raise OptionError(
+            f"{known.name} {name} sends no chunks: give chunks=1"
+            + (f", or algorithm={known.chunked[0]!r}" if known.chunked else "")
+        )
+    return make(ranks, count, **options)
+
+
+def _check(
+    known: Operation,
+    ranks: int,
+    count: int,
+    root: int,
+    chunks: int,
+    parts: Sequence[Sequence[Any]] | None,
+) -> None:
+    if ranks < 1:
+        raise OptionError(f"{known.name} on {ranks} ranks: give 1 or more")
+    if count < 0:
+        raise OptionError(f"{known.name} of {count} elements: give 0 or more")
+    if known.rooted and not 0 <= root < ranks:
+        raise OptionError(f"{known.name} with root {root}: give a rank from 0 to {ranks - 1}")
+    if chunks < 1:
+        raise OptionError(f"{known.name} in {chunks} chunks: give 1 or more")
+    if (parts is None) == (known.name == "all_to_all_v"):
+        only = "needs parts" if parts is None else "takes no parts, only all_to_all_v does"
+        raise OptionError(
+            f"{known.name} {only}: (sendcounts, sdispls, recvcounts, rdispls) of every rank"
+        )
+    if parts is not None and len(parts) != ranks:
+        raise OptionError(f"all_to_all_v on {ranks} ranks got {len(parts)} parts: give one a rank")
+
+
+def _mean_count(count: int, parts: Sequence[Sequence[Any]] | None) -> int:
+    """Return the elements for a peer: of uneven parts the mean, rounded up."""
+    if parts is None:
+        return count
+    total = sum(int(np.sum(part[0])) for part in parts)
+    return -(-total // len(parts) ** 2)

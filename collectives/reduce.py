@@ -1,0 +1,108 @@
+"""Reduce: the root gets every rank's array, combined element by element."""
+
+import numpy as np
+
+from ubnet.schedule import INPUT, OUTPUT, REDUCE, SCRATCH, Schedule, ScheduleBuilder
+
+from .blocks import Ints, pieces
+from .fan import in_rank_order
+from .ring import chains
+from .tree import upwards
+
+
+def mesh(ranks: int, count: int, *, root: int = 0) -> Schedule:
+    """Let every rank write to the root, which combines them in rank order, all in one step.
+
+    Parameters
+    ----------
+    ranks, count : int
+        Number of ranks; elements of every rank's array.
+    root : int
+        The rank that gets the result, in its output.
+    """
+    builder, own = _start("reduce mesh", ranks, count, root, np.array([root]))
+    if count:
+        peer, kind = in_rank_order(np.array([root]), ranks)
+        builder.add(0, peer[0], root, 0, 0, count, kind=kind[0], after=own[root])
+    return builder.build()
+
+
+def ring(ranks: int, count: int, *, root: int = 0, chunks: int = 1) -> Schedule:
+    """Pass partial results around the ring to the root; the rank order is not kept.
+
+    Parameters
+    ----------
+    ranks, count, root : int
+        As for `mesh`.
+    chunks : int
+        Chunks that follow each other, so that the ranks work at the same time.
+
+    Examples
+    --------
+    >>> ring(4, 1000, chunks=10)
+    <Schedule reduce ring: 4 ranks, 33 operations, 12 steps>
+    """
+    adding = (root + np.arange(min(2, ranks), ranks + 1)) % ranks
+    builder, own = _start("reduce ring", ranks, count, root, adding)
+    part = pieces(np.zeros(1, dtype=np.int64), np.array([count]), chunks)
+    first = np.full(len(part.block), (root + 1) % ranks)
+    chain = chains(builder, first, ranks - 1, part, chunks, stride=1)
+    builder.add(
+        chain.step,
+        chain.src,
+        chain.dst,
+        part.start,
+        part.start,
+        part.size,
+        src_buf=np.where(chain.hop == 0, INPUT, SCRATCH),
+        dst_buf=np.where(chain.dst == root, OUTPUT, SCRATCH),
+        kind=REDUCE,
+        after=np.stack([chain.before, own[chain.dst]], axis=-1),
+    )
+    return builder.build()
+
+
+def binomial(ranks: int, count: int, *, root: int = 0) -> Schedule:
+    """Halve the number of partial results in each of ceil(log2 n) steps; no rank order.
+
+    Parameters
+    ----------
+    ranks, count, root : int
+        As for `mesh`.
+    """
+    adding = np.unique([p for edges in upwards(ranks) for p in edges.parent.tolist()] or [0])
+    builder, own = _start("reduce binomial", ranks, count, root, (adding + root) % ranks)
+    last = np.roll(own, -root)
+    for edges in upwards(ranks if count else 1):
+        last[edges.parent] = builder.add(
+            edges.step,
+            (edges.child + root) % ranks,
+            (edges.parent + root) % ranks,
+            0,
+            0,
+            count,
+            src_buf=np.where(last[edges.child] < 0, INPUT, SCRATCH),
+            dst_buf=np.where(edges.parent == 0, OUTPUT, SCRATCH),
+            kind=REDUCE,
+            after=np.stack([last[edges.child], last[edges.parent]], axis=-1),
+        )
+    return builder.build()
+
+
+def _start(
+    name: str, ranks: int, count: int, root: int, adding: Ints
+) -> tuple[ScheduleBuilder, Ints]:
+    """Begin with what the adding ranks have themselves; return those copies, -1 = none."""
+    sizes = np.zeros((ranks, 3), dtype=np.int64)
+    sizes[:, INPUT] = count
+    sizes[adding, SCRATCH] = count
+    sizes[root] = [count, count, 0]
+    builder = ScheduleBuilder(name, ranks, sizes)
+    own = np.full(ranks, -1)
+    if count:
+        place = np.where(adding == root, OUTPUT, SCRATCH)
+        own[adding] = builder.add(0, adding, adding, 0, 0, count, dst_buf=place)
+    return builder, own
+
+
+ALGORITHMS = {"mesh": mesh, "ring": ring, "binomial": binomial}

@@ -1,0 +1,72 @@
+"""Reduce-scatter: rank r gets block r of every rank's array, combined element by element."""
+
+import numpy as np
+
+from ubnet.schedule import INPUT, OUTPUT, REDUCE, SCRATCH, Schedule, ScheduleBuilder
+
+from .blocks import pieces
+from .fan import in_rank_order
+from .ring import chains
+
+
+def mesh(ranks: int, count: int) -> Schedule:
+    """Let every rank write block r to rank r, which combines in rank order, all in one step.
+
+    Parameters
+    ----------
+    ranks, count : int
+        Number of ranks; elements of a block.
+
+    Examples
+    --------
+    >>> mesh(3, 7)
+    <Schedule reduce_scatter mesh: 3 ranks, 9 operations, 1 steps>
+    """
+    builder = ScheduleBuilder("reduce_scatter mesh", ranks, [ranks * count, count, 0])
+    rank = np.arange(ranks if count else 0)
+    own = builder.add(0, rank, rank, rank * count, 0, count)[:, None]
+    peer, kind = in_rank_order(rank, ranks)
+    owner = rank[:, None]
+    builder.add(0, peer, owner, owner * count, 0, count, kind=kind, after=own)
+    return builder.build()
+
+
+def ring(ranks: int, count: int, *, chunks: int = 1) -> Schedule:
+    """Pass every block around the ring to its owner, collecting; no rank order.
+
+    Partial results wait in scratch, which is as large as the input.
+
+    Parameters
+    ----------
+    ranks, count : int
+        As for `mesh`.
+    chunks : int
+        Chunks of a block, so that one is combined while the next is on its way.
+    """
+    builder = ScheduleBuilder(
+        "reduce_scatter ring", ranks, [ranks * count, count, ranks * count if ranks > 2 else 0]
+    )
+    rank = np.arange(ranks if count else 0)
+    mine = builder.add(0, rank, rank, rank * count, 0, count)
+    passing = rank if ranks > 2 else rank[:0]
+    theirs = builder.add(0, passing, passing, 0, 0, ranks * count, dst_buf=SCRATCH)
+    part = pieces(rank * count, np.full(len(rank), count), chunks)
+    chain = chains(builder, (part.block + 1) % ranks, ranks - 1, part, chunks)
+    last = chain.dst == part.block
+    own = np.where(last, mine[chain.dst], theirs[chain.dst] if len(theirs) else -1)
+    builder.add(
+        chain.step,
+        chain.src,
+        chain.dst,
+        part.start,
+        part.start - np.where(last, part.block * count, 0),
+        part.size,
+        src_buf=np.where(chain.hop == 0, INPUT, SCRATCH),
+        dst_buf=np.where(last, OUTPUT, SCRATCH),
+        kind=REDUCE,
+        after=np.stack([chain.before, own], axis=-1),
+    )
+    return builder.build()
+
+
+ALGORITHMS = {"mesh": mesh, "ring": ring}

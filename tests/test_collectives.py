@@ -1,0 +1,247 @@
+"""Every operation by every algorithm, run on real memory, equals what numpy says."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ubnet.collectives import OPERATIONS, build
+from ubnet.errors import MismatchedCall, OptionError, ScheduleError
+from ubnet.replay import Arena, replay
+
+RANKS = (1, 2, 3, 7, 8, 16, 48)
+COUNTS = (0, 1, 1001)
+PAD = 5
+SENTINEL = 77
+MODULUS = 97
+
+EVEN = [
+    pytest.param(op.name, algorithm, id=f"{op.name}-{algorithm}")
+    for op in OPERATIONS.values()
+    for algorithm in op.algorithms
+    if op.name not in ("barrier", "all_to_all_v")
+]
+REDUCING = [p for p in EVEN if OPERATIONS[str(p.values[0])].reduces]
+ORDERED = [p for p in REDUCING if p.values[1] not in OPERATIONS[str(p.values[0])].commutative_only]
+
+
+def compose(left: Any, right: Any) -> Any:
+    """Return the map x -> a x + b of `left` after which that of `right` is applied.
+
+    Both are coded as a * MODULUS + b: an operation that is associative and not commutative.
+    """
+    a, b = np.divmod(left, MODULUS)
+    c, d = np.divmod(right, MODULUS)
+    return a * c % MODULUS * MODULUS + (b * c + d) % MODULUS
+
+
+FOLDS: dict[str, Callable[[Any, Any], Any]] = {
+    "sum": np.add,
+    "prod": np.multiply,
+    "max": np.maximum,
+    "min": np.minimum,
+}
+
+
+def roots(op: str, ranks: int) -> list[int]:
+    if not OPERATIONS[op].rooted:
+        return [0]
+    return list(range(ranks)) if ranks <= 16 else [0, 17, ranks - 1]
+
+
+def expected(op: str, inputs: list[Any], count: int, root: int, fold: Any) -> list[Any]:
+    """Return every rank's output by the plain sequential rule, None = not touched."""
+    ranks = len(inputs)
+    blocks = [[x[r * count : (r + 1) * count] for r in range(ranks)] for x in inputs]
+    if OPERATIONS[op].reduces:
+        total = inputs[0]
+        for other in inputs[1:]:
+            total = fold(total, other)
+        if op == "reduce_scatter":
+            return [total[r * count : (r + 1) * count] for r in range(ranks)]
+        return [total if op == "all_reduce" or r == root else None for r in range(ranks)]
+    if op == "broadcast":
+        return [inputs[root]] * ranks
+    if op in ("all_gather", "gather"):
+        whole = np.concatenate(inputs)
+        return [whole if op == "all_gather" or r == root else None for r in range(ranks)]
+    if op == "scatter":
+        return [blocks[root][r] for r in range(ranks)]
+    return [np.concatenate([blocks[s][r] for s in range(ranks)]) for r in range(ranks)]
+
+
+def run(schedule: Any, dtype: Any, fill: Callable[[int], Any], reduce: Any = "sum") -> Arena:
+    """Replay on buffers that are `PAD` longer than they need be and full of sentinels."""
+    arena = Arena(schedule.sizes + PAD, dtype)
+    arena.flat[:] = SENTINEL
+    for rank in range(schedule.ranks):
+        size = schedule.sizes[rank, 0]
+        arena.input(rank)[:size] = fill(rank)[:size]
+    replay(schedule, arena, reduce)
+    return arena
+
+
+def check(
+    op: str, algorithm: str, ranks: int, count: int, root: int, chunks: int, dtype: str, reduce: Any
+) -> None:
+    options = {"root": root} if OPERATIONS[op].rooted else {}
+    if chunks > 1:
+        options["chunks"] = chunks
+    schedule = OPERATIONS[op].algorithms[algorithm](ranks, count, **options)
+    size = int(schedule.sizes[:, 0].max())
+    high = 3 if reduce == "prod" else 90
+    given = np.random.default_rng(ranks + count).integers(1, high, (ranks, size)).astype(dtype)
+    arena = run(schedule, dtype, lambda rank: given[rank], reduce)
+    fold = FOLDS.get(reduce, reduce)
+    wanted = expected(op, list(given), count, root, fold)
+    for rank in range(ranks):
+        output, sent = arena.output(rank), schedule.sizes[rank, 0]
+        right = np.zeros(0, dtype) if wanted[rank] is None else wanted[rank]
+        where = f"{op} {algorithm} n={ranks} count={count} root={root} chunks={chunks} rank {rank}"
+        assert output[: len(right)].tobytes() == right.tobytes(), where
+        assert (output[len(right) :] == SENTINEL).all(), where
+        assert (arena.input(rank)[:sent] == given[rank][:sent]).all(), where
+        assert (arena.input(rank)[sent:] == SENTINEL).all(), where
+        assert (arena.scratch(rank)[-PAD:] == SENTINEL).all(), where
+
+
+@pytest.mark.parametrize("ranks", RANKS)
+@pytest.mark.parametrize(("op", "algorithm"), EVEN)
+def test_equals_numpy(op: str, algorithm: str, ranks: int) -> None:
+    for count in COUNTS:
+        for root in roots(op, ranks):
+            for chunks in (1, 3) if algorithm in OPERATIONS[op].chunked else (1,):
+                dtype = "float32" if root % 2 else "int64"
+                check(op, algorithm, ranks, count, root, chunks, dtype, "sum")
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 3, 7, 16])
+@pytest.mark.parametrize("reduce", ["prod", "max", "min"])
+@pytest.mark.parametrize(("op", "algorithm"), REDUCING)
+def test_other_reductions(op: str, algorithm: str, reduce: str, ranks: int) -> None:
+    for root in {0, ranks // 2, ranks - 1} if OPERATIONS[op].rooted else {0}:
+        check(op, algorithm, ranks, 101, root, 1, "int64", reduce)
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 3, 7, 8, 48])
+@pytest.mark.parametrize(("op", "algorithm"), ORDERED)
+def test_rank_order_of_a_non_commutative_operation(op: str, algorithm: str, ranks: int) -> None:
+    for root in roots(op, ranks):
+        check(op, algorithm, ranks, 11, root, 1, "int64", compose)
+
+
+@pytest.mark.parametrize("algorithm", OPERATIONS["all_reduce"].algorithms)
+def test_all_reduce_is_the_same_to_the_bit_on_all_ranks(algorithm: str) -> None:
+    schedule = build("all_reduce", 7, 1001, algorithm=algorithm)
+    rng = np.random.default_rng(5)
+    arena = run(schedule, "float32", lambda rank: rng.normal(size=1001).astype("float32"))
+    first = arena.output(0).tobytes()
+    assert all(arena.output(rank).tobytes() == first for rank in range(7))
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 3, 5, 7, 8])
+@pytest.mark.parametrize("op", OPERATIONS.values(), ids=lambda op: op.name)
+def test_every_order_that_the_dependencies_allow_is_safe(op: Any, ranks: int) -> None:
+    for name in op.algorithms:
+        for root in range(ranks) if op.rooted else (0,):
+            for count in (0, 1, 11):
+                for chunks in (1, 3) if name in op.chunked else (1,):
+                    parts = uneven_parts(ranks, count) if op.name == "all_to_all_v" else None
+                    build(
+                        op.name, ranks, count, algorithm=name, root=root, chunks=chunks, parts=parts
+                    ).validate()
+
+
+@pytest.mark.parametrize("op", OPERATIONS.values(), ids=lambda op: op.name)
+def test_an_operation_waits_only_for_what_its_ranks_can_know(op: Any) -> None:
+    for name in op.algorithms:
+        parts = uneven_parts(7, 11) if op.name == "all_to_all_v" else None
+        s = build(op.name, 7, 23, algorithm=name, parts=parts)
+        later = np.repeat(np.arange(len(s)), np.diff(s.dep_ptr))
+        ends = [(a[later], b[s.dep]) for a in (s.src, s.dst) for b in (s.src, s.dst)]
+        assert np.logical_or.reduce([mine == theirs for mine, theirs in ends]).all(), name
+
+
+@pytest.mark.parametrize("algorithm", OPERATIONS["barrier"].algorithms)
+@pytest.mark.parametrize("ranks", RANKS)
+def test_barrier_lets_nobody_go_before_all_have_come(algorithm: str, ranks: int) -> None:
+    schedule = build("barrier", ranks, algorithm=algorithm)
+    # What each operation knows: who had come when it was sent.
+    known = [{int(src)} for src in schedule.src]
+    for i in range(len(schedule)):
+        for dep in schedule.dep[schedule.dep_ptr[i] : schedule.dep_ptr[i + 1]]:
+            known[i] |= known[dep]
+    heard = [{rank} for rank in range(ranks)]
+    for i, dst in enumerate(schedule.dst):
+        heard[dst] |= known[i]
+    assert heard == [set(range(ranks))] * ranks
+
+
+def uneven_parts(ranks: int, count: int) -> list[Any]:
+    """Return parts of random size, some of them empty, with gaps and in no order."""
+    rng = np.random.default_rng(ranks * 1000 + count)
+    sent = rng.integers(0, count + 1, (ranks, ranks)) * rng.integers(0, 2, (ranks, ranks))
+
+    def places(sizes: Any) -> Any:
+        order = rng.permutation(ranks)
+        ends = np.cumsum(sizes[order] + 2)
+        start = np.empty(ranks, dtype=np.int64)
+        start[order] = ends - sizes[order]
+        return start
+
+    return [(sent[r], places(sent[r]), sent[:, r].copy(), places(sent[:, r])) for r in range(ranks)]
+
+
+@pytest.mark.parametrize("ranks", RANKS)
+@pytest.mark.parametrize("algorithm", OPERATIONS["all_to_all_v"].algorithms)
+def test_all_to_all_v_equals_numpy(algorithm: str, ranks: int) -> None:
+    for count in COUNTS:
+        parts = uneven_parts(ranks, count)
+        schedule = build("all_to_all_v", ranks, algorithm=algorithm, parts=parts)
+        rng = np.random.default_rng(1)
+        size = int(schedule.sizes[:, 0].max())
+        given = rng.integers(100, 1000, (ranks, size))
+        arena = run(schedule, "int64", lambda rank, given=given: given[rank])  # type: ignore[misc]
+        for rank, (_, _, received, at) in enumerate(parts):
+            wanted = np.full(len(arena.output(rank)), SENTINEL)
+            for peer in range(ranks):
+                start, length = parts[peer][1][rank], received[peer]
+                wanted[at[peer] : at[peer] + length] = given[peer][start : start + length]
+            assert (arena.output(rank) == wanted).all()
+
+
+def test_all_to_all_v_names_the_ranks_that_disagree() -> None:
+    parts = uneven_parts(4, 9)
+    parts[2][2][3] = parts[3][0][2] + 4
+    with pytest.raises(MismatchedCall, match=r"rank 3 sends \d+ elements to rank 2"):
+        build("all_to_all_v", 4, parts=parts)
+
+
+def test_what_is_refused() -> None:
+    with pytest.raises(OptionError, match=r"allreduce2.*all_reduce"):
+        build("allreduce2", 4, 1)
+    with pytest.raises(ScheduleError, match=r"all_reduce has no algorithm 'rings'.*ring"):
+        build("all_reduce", 4, 1, algorithm="rings")
+    with pytest.raises(ScheduleError, match=r"not commutative needs; use mesh"):
+        build("all_reduce", 4, 1, algorithm="ring", commutative=False)
+    with pytest.raises(OptionError, match="root 4: give a rank from 0 to 3"):
+        build("broadcast", 4, 1, root=4)
+    with pytest.raises(OptionError, match="0 ranks"):
+        build("barrier", 0)
+    with pytest.raises(OptionError, match="-1 elements"):
+        build("all_gather", 2, -1)
+    with pytest.raises(OptionError, match=r"mesh sends no chunks.*algorithm='ring'"):
+        build("all_gather", 2, 1, algorithm="mesh", chunks=2)
+    with pytest.raises(OptionError, match="needs parts"):
+        build("all_to_all_v", 2)
+    with pytest.raises(OptionError, match="sendcounts of rank 1"):
+        build("all_to_all_v", 2, parts=[([1, 1], [0, 1], [1, 1], [0, 1]), ([1], [0], [1], [0])])
+
+
+@pytest.mark.parametrize("op", OPERATIONS.values(), ids=lambda op: op.name)
+def test_figures_of_merit(op: Any) -> None:
+    count = op.count_of(1 << 20, 768, 4)
+    assert op.size_of(count, 768, 4) <= 1 << 20 < op.size_of(count + 1, 768, 4)
+    assert op.count_of(0, 768, 4) == 0
+    assert 0 < op.busbw_factor(2) <= op.busbw_factor(768) < 2 or op.busbw == "1"
