@@ -34,10 +34,24 @@ def place_ranks(fabric: Fabric, ranks: int, place: str | Sequence[str] = "die") 
     OptionError
         If the place is unknown, or holds fewer ranks than wanted.
     """
+    endpoints = all_places(fabric, place)
+    where = f"fabric {fabric.name} by --place {place}" if isinstance(place, str) else "the list"
+    _check_room(ranks, len(endpoints), where)
+    return endpoints[:ranks]
+
+
+def all_places(fabric: Fabric, place: str | Sequence[str] = "die") -> Ints:
+    """Return the endpoint of every rank that a place has room for.
+
+    Raises
+    ------
+    OptionError
+        If the place is unknown.
+    FabricError
+        If one of the names is.
+    """
     if not isinstance(place, str):
-        endpoints = np.array([fabric.endpoint(name).index for name in place], dtype=np.int64)
-        _check_room(ranks, len(endpoints), "the list of names")
-        return endpoints[:ranks]
+        return np.array([fabric.endpoint(name).index for name in place], dtype=np.int64)
     if place not in PLACES:
         raise OptionError(
             f"place is {place!r}; {did_you_mean(place, PLACES)}, or a list of endpoint names"
@@ -46,8 +60,7 @@ def place_ranks(fabric: Fabric, ranks: int, place: str | Sequence[str] = "die") 
     if place in ("npu", "node"):
         owner = (fabric.package_of if place == "npu" else fabric.node_of)[endpoints]
         endpoints = endpoints[np.sort(np.unique(owner, return_index=True)[1])]
-    _check_room(ranks, len(endpoints), f"fabric {fabric.name} by --place {place}")
-    return endpoints[:ranks]
+    return endpoints
 
 
 def _check_room(ranks: int, room: int, where: str) -> None:

@@ -10,6 +10,7 @@ import click
 from ubnet.cli.memory import PAYLOADS
 from ubnet.cli.sizes import parse_sizes
 from ubnet.errors import OptionError
+from ubnet.place import PLACES
 
 if TYPE_CHECKING:
     from ubnet.fabric import Fabric
@@ -56,6 +57,22 @@ def fabric_options(command: F) -> F:
         click.option("--paths", help="spray|ecmp|hash: how a flow uses parallel paths."),
         click.option("--aiv-cores", type=int, help="Vector cores for AIV-Direct (of 48)."),
         click.option("--transport", help=TRANSPORTS_HELP),
+    )
+
+
+def place_options(command: F) -> F:
+    """Add ``--ranks`` and ``--place``."""
+    return _add(
+        command,
+        click.option("--ranks", type=int, help="How many; by default all that --place holds."),
+        click.option(
+            "--place",
+            default="die",
+            show_default=True,
+            metavar="PLACE",
+            callback=lambda ctx, param, value: value if value in PLACES else value.split(","),
+            help="Where ranks sit: die, npu, node, cpu (one on each), or a list of endpoints.",
+        ),
     )
 
 
@@ -119,23 +136,23 @@ class Way:
     transport: str
 
 
-def choose_way(
-    fabric_name: str,
-    plane: str | None,
-    paths: str | None,
-    aiv_cores: int | None,
-    transport: str | None,
+def choose_ways(
+    fabric_name: str = DEFAULT_FABRIC,
+    plane: str | None = None,
+    paths: str | None = None,
+    aiv_cores: int | None = None,
+    transport: str | None = None,
     *,
     usual: str = "auto",
-) -> Way:
-    """Load the fabric and settle plane and transport.
+) -> list[Way]:
+    """Load the fabric and settle plane and transports; one way for each transport of the list.
 
     Parameters
     ----------
     fabric_name, plane, paths, aiv_cores, transport
         What the user wrote; None = not given.
     usual : str
-        The transport where none is given, if the fabric has it on that plane.
+        What is used where no transport is given, as far as the fabric has it on that plane.
 
     Raises
     ------
@@ -146,16 +163,23 @@ def choose_way(
 
     options: dict[str, Any] = {} if aiv_cores is None else {"aiv_cores": aiv_cores}
     if paths is not None:
-        options["rdma_paths" if plane == "rdma" else "paths"] = paths
+        options["rdma_paths" if plane == "rdma" or transport == "roce" else "paths"] = paths
     fabric = load_fabric(fabric_name, **options)
-    if transport in (None, "auto"):
-        plane = fabric.plane(plane or next(iter(fabric.planes))).name
-        known = usual in fabric.transports and fabric.transports[usual].plane == plane
-        return Way(fabric, plane, usual if transport is None and known else "auto")
-    own = fabric.transport(str(transport)).plane
-    if plane is not None and plane != own:
+    if transport is None:
+        known = [fabric.transports[t] for t in usual.split(",") if t in fabric.transports]
+        names = [t.name for t in known if plane in (None, t.plane)]
+    else:
+        names = transport.split(",")
+    return [_way(fabric, plane, name) for name in names or ["auto"]]
+
+
+def _way(fabric: "Fabric", plane: str | None, transport: str) -> Way:
+    if transport == "auto":
+        return Way(fabric, fabric.plane(plane or next(iter(fabric.planes))).name, transport)
+    own = fabric.transport(transport).plane
+    if plane not in (None, own):
         raise OptionError(
             f"transport {transport} moves bytes over plane {own}, not {plane}: "
-            f"leave one of --transport and --plane out"
+            f"leave --transport or --plane out"
         )
-    return Way(fabric, own, str(transport))
+    return Way(fabric, own, transport)

@@ -3,6 +3,8 @@
 from dataclasses import dataclass, fields
 from typing import Any
 
+from ubnet.units import PS_PER_US
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
@@ -60,6 +62,35 @@ class Row:
     root: int = -1
     note: str = ""
 
+    @classmethod
+    def timed(cls, time_ps: int, size_bytes: int, factor: float = 1.0, **rest: Any) -> "Row":
+        """Return a row with time and bandwidths worked out from picoseconds and bytes.
+
+        Parameters
+        ----------
+        time_ps, size_bytes : int
+            The virtual time, and S.
+        factor : float
+            Bus bandwidth over algorithm bandwidth.
+        **rest
+            The other fields.
+
+        Examples
+        --------
+        >>> row = Row.timed(2_000_000, 8000, 0.5, op="all_to_all", transport="aiv", plane="ub",
+        ...     ranks=2, wrong=0, efficiency=1, busiest_link="", busiest_link_utilisation=0)
+        >>> row.time_us, row.algbw_GBps, row.busbw_GBps
+        (2.0, 4.0, 2.0)
+        """
+        rate = size_bytes * 1e3 / time_ps if time_ps else None
+        return cls(
+            size_bytes=size_bytes,
+            time_us=time_ps / PS_PER_US,
+            algbw_GBps=rate,
+            busbw_GBps=None if rate is None else rate * factor,
+            **rest,
+        )
+
     def record(self) -> dict[str, Any]:
         """Return the fields that ``--json`` prints, in their order.
 
@@ -70,12 +101,3 @@ class Row:
 
 TABLE_ONLY = ("count", "dtype", "redop", "root", "note")
 """The fields of a `Row` that ``--json`` leaves out."""
-
-
-def bandwidth(size_bytes: int, time_ps: int) -> float | None:
-    """Return S / time in GB/s (1e9 bytes/s), None where it took no time.
-
-    >>> bandwidth(64 << 20, 409_200_000)
-    164.00...
-    """
-    return size_bytes * 1e3 / time_ps if time_ps else None

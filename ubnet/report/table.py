@@ -19,6 +19,15 @@ LEGEND = (
 """What the columns mean; ``{factor}`` is the operation's."""
 
 
+def legend(factor: str) -> list[str]:
+    """Return the legend of a table, with the factor from algbw to busbw.
+
+    >>> legend("2(n-1)/n")[1]
+    'algbw = S / time, busbw = algbw x 2(n-1)/n; GB = 1e9 bytes'
+    """
+    return [line.format(factor=factor) for line in LEGEND]
+
+
 class Column(NamedTuple):
     """A column: its title and unit, how a row fills it, whether it is text."""
 

@@ -1,0 +1,205 @@
+"""``ubnet bench OP``: a collective operation on many ranks, timed, run and checked."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+from numpy.typing import NDArray
+
+from ubnet.cli.expected import Call, fill_inputs, uneven_parts, wrong_elements
+from ubnet.cli.inputs import Numbers, bench_dtype
+from ubnet.cli.memory import moves_bytes
+from ubnet.cli.notes import progress
+from ubnet.cli.options import (
+    Way,
+    choose_ways,
+    dtype_option,
+    fabric_options,
+    output_options,
+    payload_options,
+    place_options,
+    sizes_option,
+)
+from ubnet.cli.results import Results
+from ubnet.collectives.build import build
+from ubnet.collectives.registry import OPERATIONS, Operation
+from ubnet.place import all_places, place_ranks
+from ubnet.replay import Arena, replay
+from ubnet.report.row import Row
+from ubnet.report.table import legend
+from ubnet.schedule import OUTPUT, Schedule
+from ubnet.timing import time_schedule
+from ubnet.units import format_size
+
+
+def command(name: str) -> click.Command:
+    """Return the subcommand of an operation, or of ``all``."""
+    operations = [OPERATIONS[name]] if name in OPERATIONS else list(OPERATIONS.values())
+
+    @click.command(name, help=_about(operations))
+    @click.option(
+        "--algo",
+        default="auto",
+        show_default=True,
+        metavar="NAME|auto|all",
+        help="auto takes the fastest by formula, all compares. "
+        + "; ".join(f"{o.name}: {', '.join(o.algorithms)}" for o in operations)
+        + ".",
+    )
+    @click.option("--chunks", type=int, default=1, show_default=True, help="Of a ring's block.")
+    @click.option("--root", type=int, default=0, show_default=True, help="Of a rooted operation.")
+    @sizes_option("1KiB:64MiB:4")
+    @dtype_option("float32")
+    @place_options
+    @fabric_options
+    @payload_options
+    @output_options
+    def bench(**options: Any) -> None:
+        _bench(operations, **options)
+
+    return bench
+
+
+def _about(operations: list[Operation]) -> str:
+    if len(operations) > 1:
+        return "Time, run and check every collective, one after the other."
+    only = operations[0]
+    size = "the part of one rank times the ranks" if only.blocks else "the array of one rank"
+    return (
+        f"Time {only.name} on many ranks, run it on real bytes and check the results. "
+        f"S is {size}; algbw = S / time; busbw = algbw x {only.busbw}."
+    )
+
+
+def _bench(
+    operations: list[Operation],
+    *,
+    algo: str,
+    chunks: int,
+    root: int,
+    sizes: list[int],
+    dtype: str,
+    ranks: int | None,
+    place: str | list[str],
+    payload: str,
+    seed: int,
+    as_json: bool,
+    plot: Path | None,
+    **way_options: Any,
+) -> None:
+    ways = choose_ways(**way_options, usual="aiv,sdma" if plot else "auto")
+    fabric = ways[0].fabric
+    if ranks is None:
+        ranks = len(all_places(fabric, place))
+    bench = Collectives(place_ranks(fabric, ranks, place), dtype, payload, seed, root, chunks)
+    where = place if isinstance(place, str) else ",".join(place)
+    factor = operations[0].busbw if len(operations) == 1 else "the operation's factor"
+    header = [f"fabric {fabric.name}, place {where}, seed {seed}", *legend(factor)]
+    results = Results(header, as_json=as_json, plot=plot)
+    cases = [
+        (operation, name, way, size)
+        for operation in operations
+        for name in (operation.algorithms if algo == "all" else [algo])
+        for way in ways
+        for size in (sizes if operation.name != "barrier" else [0])
+    ]
+    for operation, name, way, size in progress(cases, "bench"):
+        results.add(bench.row(way, operation, name, size))
+    results.close()
+
+
+@dataclass(frozen=True)
+class Collectives:
+    """Measures collective operations on the same ranks.
+
+    Attributes
+    ----------
+    endpoints : ndarray of int64, shape (ranks,)
+        Where the ranks sit.
+    dtype, payload : str
+        Type of an element; ``auto``, ``real`` or ``size``.
+    seed, root, chunks : int
+        Seed of the numbers, root of rooted operations, chunks of a block.
+    """
+
+    endpoints: NDArray[np.int64]
+    dtype: str = "float32"
+    payload: str = "auto"
+    seed: int = 1
+    root: int = 0
+    chunks: int = 1
+
+    def row(self, way: Way, operation: Operation, algorithm: str, size: int) -> Row:
+        """Build, time, run and check one operation, and return its row.
+
+        Parameters
+        ----------
+        way : Way
+            Fabric, plane and transport.
+        operation : Operation
+            What is done.
+        algorithm : str
+            How; ``auto`` chooses.
+        size : int
+            S in bytes, rounded down to what the ranks can share.
+        """
+        dtype = bench_dtype(self.dtype)
+        ranks = len(self.endpoints)
+        count = operation.count_of(size, ranks, dtype.itemsize)
+        uneven = uneven_parts(ranks, count) if operation.name == "all_to_all_v" else ()
+        call = Call(operation.name, ranks, count, self.root, uneven)
+        schedule = build(
+            operation.name,
+            ranks,
+            count,
+            algorithm=algorithm,
+            root=self.root if operation.rooted else 0,
+            chunks=self.chunks,
+            fabric=way.fabric,
+            endpoints=self.endpoints,
+            itemsize=dtype.itemsize,
+            transport=way.transport,
+            parts=uneven or None,
+        )
+        timing = time_schedule(
+            schedule, way.fabric, self.endpoints, dtype.itemsize, way.transport, way.plane
+        )
+        used = operation.size_of(count, ranks, dtype.itemsize)
+        if uneven:
+            used = max(max(sum(sent), sum(got)) for sent, _, got, _ in uneven) * dtype.itemsize
+        return Row.timed(
+            timing.time_ps,
+            int(used),
+            operation.busbw_factor(ranks),
+            op=operation.name,
+            algorithm=schedule.name.removeprefix(f"{operation.name} "),
+            transport=timing.transport,
+            plane=way.plane,
+            ranks=ranks,
+            wrong=self._wrong(call, schedule),
+            efficiency=timing.efficiency,
+            busiest_link=timing.busiest,
+            busiest_link_utilisation=timing.busiest_utilisation,
+            count=count,
+            dtype=self.dtype,
+            redop="sum" if operation.reduces else "none",
+            root=self.root if operation.rooted else -1,
+        )
+
+    def _wrong(self, call: Call, schedule: Schedule) -> int | None:
+        """Run the schedule on real bytes, where they fit, and count what is wrong."""
+        dtype = bench_dtype(self.dtype)
+        # Types that kernels do not know are checked through a float32 copy of one output.
+        need = int(schedule.sizes.sum()) * dtype.itemsize + 4 * int(schedule.sizes[:, OUTPUT].max())
+        size = format_size(call.count * dtype.itemsize)
+        if not moves_bytes(
+            self.payload, need, f"{schedule.name} on {call.ranks} ranks, {size} each"
+        ):
+            return None
+        numbers = Numbers.for_sums(self.seed, dtype, call.ranks)
+        arena = Arena(schedule.sizes, dtype)
+        fill_inputs(arena, numbers)
+        replay(schedule, arena)
+        return wrong_elements(call, arena, numbers)
