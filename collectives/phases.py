@@ -15,10 +15,10 @@ from .blocks import Ints, split
 from .fan import others
 from .tree import Round, depth, downwards, upwards
 
-SAMPLE = 8192
+SAMPLE = 4096
 """Messages up to which all pairs are priced; above it an even sample of the shifts r to r + k."""
 
-STEPS = 8
+STEPS = 4
 """Steps of a pairwise exchange up to which each is priced; above it an even sample."""
 
 
@@ -63,18 +63,21 @@ class Chain(Phase):
         Blocks that pass each hop.
     chunks : int
         Pieces of a block; `count` and `reduced` are those of a whole block.
+    turns : int
+        Phases of as many hops that a piece passes one after the other, this one among them.
     """
 
     hops: int = 1
     passes: float = 1.0
     chunks: int = 1
+    turns: int = 1
 
 
 def all_pairs(ranks: int, count: float, owners: int | None = None) -> Phase:
     """Return the step in which every rank, or each of the first `owners`, writes to every other."""
     owner = np.arange(ranks if owners is None else owners)
     shifts = np.arange(1, ranks)
-    most = max(SAMPLE // ranks, 8)
+    most = max(SAMPLE // ranks, 4)
     if len(shifts) > most:
         shifts = 1 + (np.arange(most) * 2 + 1) * (ranks - 1) // (2 * most)
     src = np.repeat(owner, len(shifts))
@@ -110,13 +113,20 @@ def _fan(ranks: int, root: int, count: float, *, inwards: bool, reduces: bool = 
     return Phase(mine, peer, count, targets=ranks - 1)
 
 
-def _circle(ranks: int, count: float, chunks: int, *, reduces: bool) -> Chain:
-    """Return the ring in which n chains run at a time, each from a rank of its own."""
-    src = np.arange(ranks)
-    hops = ranks - 1
-    reduced = count if reduces else 0.0
+def _circle(
+    ranks: int, count: float, chunks: int, *, reduced: float = 0.0, turns: int = 1
+) -> Chain:
+    """Return a turn of the ring in which n chains run at a time, each from a rank of its own."""
+    src, hops = np.arange(ranks), ranks - 1
     return Chain(
-        src, (src + 1) % ranks, count, reduced=reduced, hops=hops, passes=hops, chunks=chunks
+        src,
+        (src + 1) % ranks,
+        count,
+        reduced=reduced,
+        hops=hops,
+        passes=hops,
+        chunks=chunks,
+        turns=turns,
     )
 
 
@@ -149,7 +159,7 @@ def _mesh_all_reduce(ranks: int, count: int, root: int, chunks: int) -> list[Pha
 
 def _ring_all_reduce(ranks: int, count: int, root: int, chunks: int) -> list[Phase]:
     block = split(count, ranks)[1][0]
-    return [_circle(ranks, block, chunks, reduces=r) for r in (True, False)]
+    return [_circle(ranks, block, chunks, reduced=r, turns=2) for r in (block, 0)]
 
 
 PHASES: dict[tuple[str, str], Phases] = {
@@ -170,9 +180,9 @@ PHASES: dict[tuple[str, str], Phases] = {
     ("all_reduce", "mesh"): _mesh_all_reduce,
     ("all_reduce", "ring"): _ring_all_reduce,
     ("all_gather", "mesh"): lambda n, c, r, k: [all_pairs(n, c)],
-    ("all_gather", "ring"): lambda n, c, r, k: [_circle(n, c, k, reduces=False)],
+    ("all_gather", "ring"): lambda n, c, r, k: [_circle(n, c, k)],
     ("reduce_scatter", "mesh"): lambda n, c, r, k: [all_sums(n, c)],
-    ("reduce_scatter", "ring"): lambda n, c, r, k: [_circle(n, c, k, reduces=True)],
+    ("reduce_scatter", "ring"): lambda n, c, r, k: [_circle(n, c, k, reduced=c)],
     ("gather", "mesh"): lambda n, c, r, k: [_fan(n, r, c, inwards=True)],
     ("gather", "binomial"): lambda n, c, r, k: _tree(
         list(upwards(n)), n, r, c, up=True, kind="blocks"
