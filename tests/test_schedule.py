@@ -148,6 +148,15 @@ def test_reductions_of_one_step_are_one_pass() -> None:
         builder.build().validate()
 
 
+def test_a_pass_that_waits_for_itself_by_way_of_others_is_found() -> None:
+    builder = ScheduleBuilder("round", 3, [4, 4, 4])
+    first = builder.add(0, 0, 2, 0, 0, 2, kind=REDUCE)
+    sent = builder.add(1, 2, 1, 0, 0, 2, src_buf=OUTPUT, dst_buf=SCRATCH, after=first)
+    builder.add(0, 1, 2, 0, 2, 2, src_buf=SCRATCH, kind=REDUCE, after=sent)
+    with pytest.raises(ScheduleError, match=r"op 2 .* waits for op 0 of the same step"):
+        builder.build().validate()
+
+
 def test_reductions_of_two_steps_need_an_order() -> None:
     builder = ScheduleBuilder("sum", 3, [4, 4, 0])
     builder.add([0, 1], [0, 1], 2, 0, 0, 4, kind=REDUCE)

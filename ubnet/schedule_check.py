@@ -99,11 +99,7 @@ def check_passes(schedule: "Schedule") -> None:
     same &= s.step[op] == s.step[s.dep]
     if same.any():
         first = int(np.flatnonzero(same)[0])
-        raise ScheduleError(
-            f"schedule {s.name}: {s.describe(int(op[first]))} waits for op {s.dep[first]} of the "
-            f"same step, but reductions of one step into one rank are one pass; give it a step of "
-            f"its own"
-        )
+        raise _chained(s, int(op[first]), int(s.dep[first]))
 
 
 def check_order(schedule: "Schedule") -> None:
@@ -119,6 +115,7 @@ def check_order(schedule: "Schedule") -> None:
             f"call validate(ordering=False) for the rest"
         )
     ancestors = _ancestors(schedule)
+    _passes_apart(schedule, ancestors)
     for first, second in _conflicts(schedule):
         if not ancestors[second] >> first & 1:
             raise ScheduleError(
@@ -137,6 +134,26 @@ def _ancestors(schedule: "Schedule") -> list[int]:
             mine |= ancestors[other] | 1 << other
         ancestors.append(mine)
     return ancestors
+
+
+def _passes_apart(schedule: "Schedule", ancestors: list[int]) -> None:
+    """Raise `ScheduleError` where a reduction waits for its own pass by way of others."""
+    s = schedule
+    reduces = np.flatnonzero(s.reduces).tolist()
+    key = (s.step.astype(np.int64) * s.ranks + s.dst).tolist()
+    members: dict[int, int] = {}
+    for op in reduces:
+        before = ancestors[op] & members.get(key[op], 0)
+        if before:
+            raise _chained(s, op, before.bit_length() - 1)
+        members[key[op]] = members.get(key[op], 0) | 1 << op
+
+
+def _chained(schedule: "Schedule", op: int, other: int) -> ScheduleError:
+    return ScheduleError(
+        f"schedule {schedule.name}: {schedule.describe(op)} waits for op {other} of the same step, "
+        f"but reductions of one step into one rank are one pass; give it a step of its own"
+    )
 
 
 def _accesses(schedule: "Schedule") -> tuple[Ints, Ints, Ints, NDArray[np.bool_], Ints]:

@@ -1,0 +1,196 @@
+"""How long a schedule takes on a fabric, and what it could not take less than."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ubnet.compressed_rows import owners
+from ubnet.fabric import Fabric, Floats
+from ubnet.flowsim import FlowSim
+from ubnet.idle_time import choose_transport
+from ubnet.memory import capacity_with_memory, resource_name
+from ubnet.schedule import Schedule
+from ubnet.schedule_flows import ScheduleFlows, schedule_flows
+from ubnet.transport import READ, WRITE, FlowColumns, Transport
+from ubnet.units import PS_PER_S
+
+__all__ = ["ScheduleFlows", "Timing", "pick_transport", "schedule_flows", "time_schedule"]
+
+Ints = NDArray[np.int64]
+
+_ROUNDING = 1e-12
+
+
+@dataclass(frozen=True, eq=False)
+class Timing:
+    """When a schedule ends, and how full what it uses was.
+
+    Attributes
+    ----------
+    time_ps : int
+        The end of the last rank.
+    rank_end_ps : ndarray of int64, shape (ranks,)
+        When each rank has sent and received everything.
+    op_end_ps : ndarray of int64, shape (operations,)
+        When each operation has ended, its reduction included.
+    transport, reason : str
+        What moved the bytes, and why.
+    resource_bytes : ndarray of float64, shape (resources,)
+        Bytes times share on every resource; the memories come behind those of the fabric
+        (`ubnet.memory`).
+    lower_bound_ps : int
+        Over every resource bytes times share over capacity, the largest, plus the latency of one
+        message that uses it; where no bytes move, the longest latency.
+    busiest : str
+        The name of that resource, empty where no bytes move.
+    busiest_utilisation : float
+        Its bytes times share over capacity times `time_ps`.
+    """
+
+    time_ps: int
+    rank_end_ps: Ints
+    op_end_ps: Ints
+    transport: str
+    reason: str
+    resource_bytes: Floats
+    lower_bound_ps: int
+    busiest: str
+    busiest_utilisation: float
+
+    @property
+    def efficiency(self) -> float:
+        """The lower bound over the time; 1 where there was nothing to do."""
+        return self.lower_bound_ps / self.time_ps if self.time_ps else 1.0
+
+
+def time_schedule(
+    schedule: Schedule,
+    fabric: Fabric,
+    endpoints: ArrayLike,
+    itemsize: int,
+    transport: str | Transport = "auto",
+    plane: str = "ub",
+    op: str = WRITE,
+) -> Timing:
+    """Time a schedule with the fabric to itself, all ranks starting at once.
+
+    Parameters
+    ----------
+    schedule : Schedule
+        What is done.
+    fabric : Fabric
+        Where.
+    endpoints : array_like of int, shape (ranks,)
+        The endpoint of every rank.
+    itemsize : int
+        Bytes of an element.
+    transport : str or Transport
+        How bytes move; ``auto`` chooses among those of the plane (`pick_transport`).
+    plane : str
+        The plane, for ``auto``.
+    op : {"write", "read"}
+        Who drives each transfer, the source or the destination.
+
+    Raises
+    ------
+    NoRoute
+        If the transport is unknown or does not join two ranks that talk.
+
+    Examples
+    --------
+    >>> from ubnet.fabrics import load_fabric
+    >>> from ubnet.schedule import ScheduleBuilder
+    >>> builder = ScheduleBuilder("send", 2, [512, 512, 0])
+    >>> _ = builder.add(0, 0, 1, 0, 0, 512)
+    >>> fabric = load_fabric("cloudmatrix384")
+    >>> timing = time_schedule(builder.build(), fabric, [0, 2], itemsize=1)
+    >>> timing.transport, timing.time_ps, timing.busiest
+    ('aiv', 1323737, 'node00.npu0.die0.write')
+    """
+    place = np.asarray(endpoints, dtype=np.int64)
+    if isinstance(transport, Transport):
+        chosen, reason = transport, "given"
+    elif transport == "auto":
+        chosen, reason = pick_transport(schedule, fabric, place, itemsize, plane, op)
+    else:
+        chosen, reason = fabric.transport(transport), "given"
+    flows = schedule_flows(schedule, fabric, place, itemsize, chosen, op)
+    capacity = capacity_with_memory(fabric)
+    engine = FlowSim(capacity)
+    engine.post(**flows.post_arguments())
+    engine.run()
+    finish = engine.finish_ps
+    time_ps = int(finish[flows.rank_end].max(initial=0))
+    carried = resource_bytes(flows.columns, len(capacity))
+    bound_ps, busiest = lower_bound(flows.columns, carried, capacity)
+    used = carried[busiest] / capacity[busiest] if busiest >= 0 else 0.0
+    return Timing(
+        time_ps=time_ps,
+        rank_end_ps=finish[flows.rank_end],
+        op_end_ps=finish[flows.done_flow],
+        transport=chosen.name,
+        reason=reason,
+        resource_bytes=carried,
+        lower_bound_ps=bound_ps,
+        busiest=resource_name(fabric, busiest) if busiest >= 0 else "",
+        busiest_utilisation=float(used * PS_PER_S / time_ps) if time_ps else 0.0,
+    )
+
+
+def pick_transport(
+    schedule: Schedule,
+    fabric: Fabric,
+    endpoints: Ints,
+    itemsize: int,
+    plane: str = "ub",
+    op: str = WRITE,
+) -> tuple[Transport, str]:
+    """Return the transport that does a schedule's largest step fastest, and why.
+
+    What counts is the largest number of bytes that one rank moves in one step, as one transfer
+    over the longest way that this rank has in it; ties go to the first in the fabric's order.
+
+    Raises
+    ------
+    NoRoute
+        If no transport of the plane joins the two ranks of that way.
+    """
+    s = schedule
+    moved = np.flatnonzero(s.transfers)
+    if not len(moved):
+        first = next((t for t in fabric.transports.values() if t.plane == plane), None)
+        return first or fabric.transport(plane), "nothing crosses the fabric"
+    active = s.dst if op == READ else s.src
+    key = s.step[moved].astype(np.int64) * s.ranks + active[moved]
+    _, fan = np.unique(key, return_inverse=True)
+    total = np.bincount(fan, s.count[moved])
+    src, dst = endpoints[s.src[moved]], endpoints[s.dst[moved]]
+    way = np.where(fan == total.argmax(), fabric.distance(src, dst), -1)
+    far = int(way.argmax())
+    nbytes = int(total.max()) * itemsize
+    return choose_transport(fabric, int(src[far]), int(dst[far]), nbytes, op, plane)
+
+
+def resource_bytes(columns: FlowColumns, resources: int) -> Floats:
+    """Return bytes times share on each of so many resources, shape (resources,)."""
+    carried = columns.nbytes[owners(columns.route_ptr)] * columns.route_share
+    total: Floats = np.bincount(columns.route_link, carried, resources).astype(np.float64)
+    return total
+
+
+def lower_bound(columns: FlowColumns, carried: Floats, capacity: Floats) -> tuple[int, int]:
+    """Return the time in picoseconds that flows need at least, and the resource that says so.
+
+    The resource is that with the most bytes times share over capacity (the first of those that
+    differ by rounding alone), -1 where no bytes move. The start-up is the smallest among its flows.
+    """
+    need = carried / capacity
+    most = need.max(initial=0.0)
+    if most == 0:
+        return int(columns.startup_ps.max(initial=0)), -1
+    busiest = int((need >= most * (1 - _ROUNDING)).argmax())
+    users = owners(columns.route_ptr)[columns.route_link == busiest]
+    users = users[columns.nbytes[users] > 0]
+    latency = int(columns.startup_ps[users].min())
+    return latency + int(need[busiest] * PS_PER_S), busiest
