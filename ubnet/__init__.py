@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from ubnet.fabrics import load_fabric as load_fabric
     from ubnet.flowsim import FlowSim as FlowSim
     from ubnet.flowsim import simulate_flows as simulate_flows
+    from ubnet.transfer import transfer_time as transfer_time
 
 __version__ = "0.1.0"
 
@@ -19,9 +20,10 @@ _NAMES = {
     "FlowSim": "ubnet.flowsim",
     "load_fabric": "ubnet.fabrics",
     "simulate_flows": "ubnet.flowsim",
+    "transfer_time": "ubnet.transfer",
 }
 
-__all__ = ["Fabric", "FlowSim", "load_fabric", "simulate_flows"]
+__all__ = ["Fabric", "FlowSim", "load_fabric", "simulate_flows", "transfer_time"]
 
 
 def __getattr__(name: str) -> Any:
