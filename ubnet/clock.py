@@ -13,7 +13,9 @@ from ubnet.errors import UbnetError
 from ubnet.eventlog import EventLog
 from ubnet.fabric import Fabric, Ints
 from ubnet.gathering import Gatherings
+from ubnet.idle_time import choose_transport
 from ubnet.mailbox import Letter, Mailbox
+from ubnet.memory import capacity_with_memory
 from ubnet.message import (
     Block,
     Cancel,
@@ -32,7 +34,7 @@ from ubnet.network import Network
 from ubnet.plans import Plans
 from ubnet.pollers import TEST, Pollers
 from ubnet.protocol import EAGER_BYTES, Protocol
-from ubnet.timing import capacity_with_memory, choose_transport
+from ubnet.transport import Transport
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,10 +101,12 @@ class Clock:
     def __init__(
         self, fabric: Fabric, endpoints: Ints, plans: Plans, options: ClockOptions, log: EventLog
     ) -> None:
-        def choose(src: int, dst: int, nbytes: int, op: str) -> object:
+        plane = next(iter(fabric.planes))
+
+        def choose(src: int, dst: int, nbytes: int, op: str) -> Transport:
             if options.transport != "auto":
                 return fabric.transport(options.transport)
-            return choose_transport(fabric, src, dst, nbytes, op)[0]
+            return choose_transport(fabric, src, dst, nbytes, op, plane)[0]
 
         ranks = len(endpoints)
         self.network = Network(fabric, capacity_with_memory(fabric), choose)
@@ -221,12 +225,13 @@ class Clock:
             events = self.network.advance(self.now_ps)
         stirred, self._stirred = sorted(self._stirred), set()
         for rank in stirred:
-            if self._pollers.disturb(rank):
-                self._rise(rank)
+            self._pollers.disturb(rank)
+            self._rise(rank)
 
     def _stir(self, rank: int) -> None:
         """Something happened to a rank: if it polls it wakes at the end of this instant."""
-        self._stirred.add(rank)
+        if self._pollers.polls(rank):
+            self._stirred.add(rank)
 
     def _complete(self, rank: int, done: Completion) -> None:
         self._open[rank].discard(done.number)

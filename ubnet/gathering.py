@@ -101,15 +101,15 @@ class Gatherings:
             assert first.maker is not None
             plan = self._plans.plan(first.maker, parts, first.group, first.itemsize)
             gathering.plan = plan
-            gathering.posted = np.zeros(plan.flows.size, dtype=bool)
-            gathering.flow_id = np.full(plan.flows.size, -1)
+            gathering.posted = np.zeros(len(plan.flows), dtype=bool)
+            gathering.flow_id = np.full(len(plan.flows), -1)
             gathering.moved = np.zeros(len(plan.schedule), dtype=bool)
         plan, posted, flow_id = gathering.plan, gathering.posted, gathering.flow_id
         assert plan is not None
         assert posted is not None
         assert flow_id is not None
         if everybody and not posted.any():
-            ready = np.arange(plan.flows.size)
+            ready = np.arange(len(plan.flows))
         else:
             here = np.zeros(len(first.group), dtype=bool)
             here[list(gathering.joins)] = True
@@ -117,11 +117,10 @@ class Gatherings:
         if not len(ready):
             return
         self._network.flush()
-        base = self._network.sim.size
-        flow_id[ready] = base + np.arange(len(ready))
         posted[ready] = True
-        is_end = np.isin(ready, plan.flows.rank_end)
-        self._network.sim.post(**plan.flows.select(ready, flow_id), watch=is_end)
+        is_end = ready >= plan.flows.rank_end[0]
+        columns = plan.flows.select(ready, self._network.sim.size, flow_id)
+        self._network.sim.post(**columns, watch=is_end)
         for local in ready[is_end]:
             position = int(local - plan.flows.rank_end[0])
             self._network.watch(int(flow_id[local]), self._end_event(gathering, position))

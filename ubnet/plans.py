@@ -11,7 +11,8 @@ from ubnet.fabric import Fabric, Ints
 from ubnet.message import Maker
 from ubnet.schedule import Schedule
 from ubnet.schedule_flows import ScheduleFlows, schedule_flows
-from ubnet.timing import schedule_transport
+from ubnet.timing import pick_transport
+from ubnet.transport import Transport
 
 KEPT_OPERATIONS = 4_000_000
 """Operations of all kept schedules together: a bound on memory, some 1 GB."""
@@ -72,12 +73,18 @@ class Plans:
         if plan is None:
             places = self._endpoints[list(group)]
             schedule = maker(parts, self._fabric, places)
-            chosen = schedule_transport(schedule, self._fabric, places, itemsize, self._transport)
+            chosen = self._choose(schedule, places, itemsize)
             flows = schedule_flows(schedule, self._fabric, places, itemsize, chosen)
             plan = Plan(schedule, flows)
             if key is not None:
                 self._keep(key, plan)
         return plan
+
+    def _choose(self, schedule: Schedule, places: Ints, itemsize: int) -> Transport:
+        if self._transport != "auto":
+            return self._fabric.transport(self._transport)
+        plane = next(iter(self._fabric.planes))
+        return pick_transport(schedule, self._fabric, places, itemsize, plane)[0]
 
     def _keep(self, key: Any, plan: Plan) -> None:
         self._operations += len(plan.schedule)

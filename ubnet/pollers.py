@@ -37,12 +37,13 @@ class Pollers:
         self._step[poll.rank] = step
         self._sleep(poll.rank, now_ps + step, poll.kind)
 
-    def disturb(self, rank: int) -> bool:
-        """Wake a rank because something happened to it; False if it does not poll."""
-        if self._asleep.get(rank, (0, COMPUTE))[1] == COMPUTE:
-            return False
+    def polls(self, rank: int) -> bool:
+        """Say whether a rank sleeps between two questions."""
+        return self._asleep.get(rank, (0, COMPUTE))[1] != COMPUTE
+
+    def disturb(self, rank: int) -> None:
+        """Wake a rank that polls, because something happened to it."""
         del self._asleep[rank]
-        return True
 
     def next_ps(self) -> int | None:
         """Return the instant at which the next sleeper wakes by itself."""
