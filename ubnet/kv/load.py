@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from ubnet.fabric import Fabric
+from ubnet.timing import lower_bound, resource_bytes
 from ubnet.transport import FlowColumns
+from ubnet.units import PS_PER_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +19,8 @@ class Load:
     utilisation : float
         Its bytes times share over what it could have carried in the whole time.
     lower_bound_ps : int
-        What it needs, or what the slowest flow needs at its own rate cap, and one start-up.
+        What it needs and one start-up, as in `ubnet.timing.lower_bound`; or what the slowest flow
+        needs at its own rate cap, where that is more.
     efficiency : float
         The lower bound over the time; 1 where nothing was moved.
     """
@@ -32,16 +33,13 @@ class Load:
 
 def load_of(fabric: Fabric, columns: FlowColumns, time_ps: int) -> Load:
     """Return the load of flows that start together and take `time_ps` in all."""
-    if not len(columns.nbytes):
-        return Load("", 0.0, 0, 1.0)
-    flow = np.repeat(np.arange(len(columns.nbytes)), np.diff(columns.route_ptr))
-    carried = columns.nbytes[flow] * columns.route_share
-    load = np.bincount(columns.route_link, carried, minlength=len(fabric.capacity))
-    need = load / fabric.capacity
-    fullest = int(need.argmax())
-    least = max(need[fullest], float((columns.nbytes / columns.rate_cap).max()))
-    bound = round(least * 1e12) + int(columns.startup_ps.min())
-    if not need[fullest]:
-        return Load("", 0.0, bound, bound / time_ps if time_ps else 1.0)
-    name = fabric.resource_names[fullest]
-    return Load(name, float(need[fullest] / (time_ps * 1e-12)), bound, bound / time_ps)
+    carried = resource_bytes(columns, len(fabric.capacity))
+    bound_ps, busiest = lower_bound(columns, carried, fabric.capacity)
+    # A cap is no resource, but a single stream under one has nothing else to blame.
+    capped = columns.startup_ps + columns.nbytes / columns.rate_cap * PS_PER_S
+    bound_ps = max(bound_ps, int(capped.max(initial=0)))
+    efficiency = bound_ps / time_ps if time_ps else 1.0
+    if busiest < 0:
+        return Load("", 0.0, bound_ps, efficiency)
+    used = carried[busiest] / fabric.capacity[busiest] * PS_PER_S / time_ps
+    return Load(fabric.resource_names[busiest], float(used), bound_ps, efficiency)
