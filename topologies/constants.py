@@ -35,7 +35,7 @@ L2_CHIPS = Constant(16, "chips per sub-plane", "P", "kept in smaller supernodes 
 
 # UB: capacities are the raw ones, engines keep the payload below them
 UB_PORT_RATE = Constant(28e9, "B/s", "P", "224 Gb/s raw: a port of a die, an L1 or an L2 chip")
-CPU_PORT_RATE = Constant(160e9, "B/s", "P", "about; one resource in every mode (assumed)")
+CPU_PORT_RATE = Constant(160e9, "B/s", "P", "about 160; one resource in every mode (assumed)")
 PACKAGE_RATE = Constant(210e9, "B/s", "S", "measured between two dies; 270 nominal [P]")
 PACKAGE_LATENCY = Constant(200e3, "ps", "S", "0.2 us in all between two dies of a package")
 SWITCH_LATENCY = Constant(200e3, "ps", "W, D", "a switch hop; RDMA and VPC switches: assumed alike")
@@ -65,9 +65,7 @@ SDMA_STARTUP = Constant(10e6, "ps", "N", "about 10 us by the press")
 URMA_STARTUP = Constant(3e6, "ps", "assumed", "between AIV-Direct and SDMA [X, S]")
 ROCE_STARTUP = Constant(5e6, "ps", "assumed", "the class of an RDMA network card")
 VPC_STARTUP = Constant(50e6, "ps", "assumed", "tens of us: IP through the card")
-POST = Constant(
-    80e3, "ps", "assumed", "per message, held by the engine: issue and flag, ~150 cycles"
-)
+POST = Constant(80e3, "ps", "assumed", "what posting one message costs its engine")
 SPREAD = Constant(0.1, "", "assumed", "what many targets cost: share x (1 + 0.1 (1 - 1/k))")
 
 # RDMA plane

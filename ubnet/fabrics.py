@@ -56,4 +56,6 @@ def load_fabric(name: str | Path, **options: Any) -> Fabric:
     if Path(name).suffix == ".toml" or Path(name).is_file():
         return read_fabric(name, **options)
     hint = did_you_mean(str(name), fabric_names())
-    raise FabricError(f"there is no fabric {str(name)!r}; {hint}, or give a file such as my.toml")
+    raise FabricError(
+        f"there is no fabric {str(name)!r} ({hint}); give such a name or a file like my.toml"
+    )

@@ -1,7 +1,7 @@
 """Shortest-path routing on any graph: for fabrics that bring no router of their own."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import NamedTuple
 
 import numpy as np
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ubnet.builder import FabricBuilder
 from ubnet.errors import NoRoute, OptionError, did_you_mean
-from ubnet.fabric import Floats, Ints, Links, Routes
+from ubnet.fabric import Fabric, Floats, Ints, Links, Routes
 from ubnet.path_hash import path_hash
 
 PATHS = ("spray", "ecmp", "hash")
@@ -215,6 +215,23 @@ def add_graph_plane(
         passing[:] = True
     router = GraphRouter(plane, paths, build.vertex_names(), links, latency, passing)
     build.add_plane(plane, paths, router)
+
+
+def graph_router(fabric: Fabric, plane: str) -> GraphRouter:
+    """Return a router over a plane's own links, whatever the plane's router is.
+
+    A plane that routes by shortest paths gives its own; elsewhere switches alone forward.
+    """
+    router = fabric.plane(plane).router
+    if isinstance(router, GraphRouter):
+        return router
+    mine = fabric.links.plane == fabric.plane_names.index(plane)
+    links = Links(*(getattr(fabric.links, column.name)[mine] for column in fields(Links)))
+    endpoints, switches = len(fabric.endpoints), len(fabric.switches)
+    names = [fabric.vertex_name(vertex) for vertex in range(endpoints + switches)]
+    latency = np.array([0] * endpoints + [s.latency_ps for s in fabric.switches], dtype=np.int64)
+    passing = np.arange(len(names)) >= endpoints
+    return GraphRouter(plane, "spray", names, links, latency, passing)
 
 
 def _one_each(row: Ints, link: Ints, hashed: NDArray[np.uint64]) -> tuple[Ints, Ints]:
