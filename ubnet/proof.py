@@ -116,9 +116,19 @@ def _joined(fabric: Fabric, plane: str) -> Finding:
             example = example or f"{router.names[apart[0]]} to {router.names[group[0]]}"
     if lost:
         return Finding(plane, claim, FAULT, f"{lost:,} ordered pairs are not, such as {example}")
-    outside = len(fabric.endpoints) - len(ends)
-    rest = f"; the other {outside:,} have no port on it" if outside else ""
-    return Finding(plane, claim, OK, f"{len(ends):,} endpoints{rest}")
+    return Finding(plane, claim, OK, f"{len(ends):,} endpoints{_others(fabric, plane, ends)}")
+
+
+def _others(fabric: Fabric, plane: str, ends: Ints) -> str:
+    """Say how the endpoints without a port on a plane fare."""
+    others = np.setdiff1d(np.arange(len(fabric.endpoints)), ends)
+    if not len(others):
+        return ""
+    try:
+        fabric.planes[plane].router.routes(others[:1], ends[-1:], np.zeros(1, dtype=np.int64))
+    except NoRoute:
+        return f"; the other {len(others):,} are not on it"
+    return f"; the other {len(others):,} come to it over another plane"
 
 
 def _alike(ends: Ints, src: Ints, dst: Ints) -> list[list[int]]:
@@ -216,7 +226,7 @@ def _shifts(fabric: Fabric, plane: str) -> Finding:
         used = resource_load(routes, rate, len(fabric.capacity)) / fabric.capacity
         if used.max() > busiest:
             busiest, where = float(used.max()), fabric.resource_names[int(used.argmax())]
-    evidence = f"every endpoint to its like 1 to {shifts[-1]} nodes further: the fullest link, "
+    evidence = f"every endpoint to its like, {len(shifts)} distances in nodes: the fullest link, "
     evidence += f"{where}, is asked for {100 * busiest:.4g} % of its capacity"
     return Finding(plane, claim, YES if busiest <= 1 + _EQUAL else NO, evidence)
 

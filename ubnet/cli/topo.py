@@ -88,7 +88,7 @@ def check(fabric: str, paths: str | None) -> None:
     policies = ", ".join(f"{plane.name} by {plane.paths}" for plane in found.planes.values())
     _say(console, f"{found.name}: planes {policies}")
     _say(console, "ok or FAULT: must hold; yes or no: may hold; computed from links and routes")
-    findings = []
+    findings: list[Finding] = []
     for finding in check_fabric(found):
         _print_finding(
             console, finding, heading=not findings or finding.plane != findings[-1].plane
@@ -208,8 +208,14 @@ def _print_constants(console: Console, name: str) -> None:
 
     _say(console, "sources: P arXiv 2506.12708, W white paper, S arXiv 2607.26444,")
     _say(console, "X arXiv 2508.02520, N press 2025-06, D derived; assumed: not published")
-    rows = [[key, f"{c.value:,.10g}", c.unit, c.source, c.why] for key, c in CONSTANTS.items()]
+    rows = [[key, *_in_units(c.value, c.unit), c.source, c.why] for key, c in CONSTANTS.items()]
     _print_table(console, ["constant", ">value", "unit", "source", "what it is"], rows)
+
+
+def _in_units(value: float, unit: str) -> tuple[str, str]:
+    """Print a rate in GB/s and a time in us."""
+    scale, shown = {"B/s": (1e9, "GB/s"), "ps": (1e6, "us")}.get(unit, (1, unit))
+    return f"{value / scale:,.10g}", shown
 
 
 def _racks(count: int, more: str = "") -> str:
