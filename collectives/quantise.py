@@ -15,6 +15,7 @@ from ubnet.jit import kernel
 Bits = NDArray[np.uint16]
 Singles = NDArray[np.float32]
 
+BF16_BYTES = 2
 INT8_MAX = 127
 SCALE_BYTES = 512
 """A token's scale is padded to 512 bytes (P, section 4.2)."""
@@ -34,7 +35,7 @@ def bytes_per_copy(hidden: int, quant: str) -> int:
         If the quantisation is unknown.
     """
     check_quant(quant)
-    return hidden + SCALE_BYTES if quant == "int8" else 2 * hidden
+    return hidden + SCALE_BYTES if quant == "int8" else BF16_BYTES * hidden
 
 
 def check_quant(quant: str) -> None:

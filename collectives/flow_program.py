@@ -1,0 +1,153 @@
+"""A program of flows and delays that wait for each other, built stage by stage and run at once."""
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ubnet.fabric import Floats, Ints
+from ubnet.flowsim import simulate_flows
+from ubnet.transport import FlowColumns
+from ubnet.units import PS_PER_S
+
+Group = tuple[Ints, Ints]
+"""Ids that ranks wait for: the rank that waits and the id, one a row."""
+
+
+class FlowProgram:
+    """Collects the stages of an operator on some ranks; `run` simulates them in one call.
+
+    Parameters
+    ----------
+    ranks : int
+        Number of ranks.
+
+    Examples
+    --------
+    Two ranks take 5 and 6 ps, then wait for each other and take 7 ps more:
+
+    >>> program = FlowProgram(2)
+    >>> first = program.meet([5, 6])
+    >>> last = program.meet(7, (np.array([0, 0, 1, 1]), first[[0, 1, 0, 1]]))
+    >>> program.run(np.array([1e9]))[last].tolist()
+    [13, 13]
+    """
+
+    def __init__(self, ranks: int) -> None:
+        self.ranks = ranks
+        self.size = 0
+        self._columns: list[FlowColumns] = []
+        self._delays: list[Ints] = []
+        self._waits: list[Ints] = []
+        self._deps: list[Ints] = []
+
+    def send(
+        self,
+        columns: FlowColumns,
+        rank: Ints,
+        after: Ints | None = None,
+        delay_ps: ArrayLike = 0,
+    ) -> Ints:
+        """Add flows; those of rank r wait for ``after[r]`` and for `delay_ps` more.
+
+        Parameters
+        ----------
+        columns : FlowColumns
+            The flows.
+        rank : ndarray of int64, shape (flows,)
+            The rank that sends each.
+        after : ndarray of int64, shape (ranks,), optional
+            An id for every rank; default: they wait for nothing.
+        delay_ps : array_like of int
+            Picoseconds.
+
+        Returns
+        -------
+        ndarray of int64, shape (flows,)
+            Their ids.
+        """
+        deps = np.zeros(0, dtype=np.int64) if after is None else after[rank]
+        waits = np.full(len(rank), 0 if after is None else 1)
+        return self._add(columns, waits, deps, delay_ps)
+
+    def meet(self, duration_ps: ArrayLike, *groups: Group) -> Ints:
+        """Let every rank wait for all ids that the groups name for it, then `duration_ps` more.
+
+        Parameters
+        ----------
+        duration_ps : array_like of int, shape (ranks,) or ()
+            Picoseconds in which no link is used.
+        *groups : pair of ndarray of int64
+            The ranks that wait, and the ids that they wait for.
+
+        Returns
+        -------
+        ndarray of int64, shape (ranks,)
+            An id for every rank.
+        """
+        none = np.zeros(0, dtype=np.int64)
+        owner = np.concatenate([none, *(group[0] for group in groups)])
+        ids = np.concatenate([none, *(group[1] for group in groups)])
+        waits = np.bincount(owner, minlength=self.ranks)
+        zero, ptr = np.zeros(self.ranks, dtype=np.int64), np.zeros(self.ranks + 1, dtype=np.int64)
+        cap = np.full(self.ranks, np.inf)
+        idle = FlowColumns(zero, zero, ptr, none, np.zeros(0), cap, zero)
+        return self._add(idle, waits, ids[np.argsort(owner, kind="stable")], duration_ps)
+
+    def run(self, capacity: Floats) -> Ints:
+        """Simulate everything from time 0 on; return the end of each id in picoseconds."""
+        whole = self._whole()
+        return simulate_flows(
+            capacity,
+            0,
+            whole.nbytes,
+            whole.route_ptr,
+            whole.route_link,
+            whole.route_share,
+            rate_cap=whole.rate_cap,
+            dep_ptr=np.concatenate([[0], np.cumsum(np.concatenate(self._waits))]),
+            dep=np.concatenate(self._deps),
+            startup_ps=whole.startup_ps + np.concatenate(self._delays),
+        )
+
+    def loads(self, capacity: Floats) -> Floats:
+        """Return what each resource carries in all, in bytes times share; shape (resources,)."""
+        whole = self._whole()
+        carried = np.repeat(whole.nbytes, np.diff(whole.route_ptr)) * whole.route_share
+        loads: Floats = np.bincount(whole.route_link, carried, len(capacity)).astype(np.float64)
+        return loads
+
+    def busiest(self, capacity: Floats) -> tuple[int, int]:
+        """Return the resource that needs longest for its load, and the lower bound by it.
+
+        The bound is that need plus the shortest start-up of a flow that uses the resource, in
+        picoseconds; (-1, 0) where nothing is carried.
+        """
+        whole = self._whole()
+        if not len(whole.route_link):
+            return -1, 0
+        needed = self.loads(capacity) / capacity
+        resource = int(np.argmax(needed))
+        flow = np.repeat(np.arange(self.size), np.diff(whole.route_ptr))
+        startup = whole.startup_ps[flow[whole.route_link == resource]].min()
+        return resource, int(needed[resource] * PS_PER_S + startup)
+
+    def _add(self, columns: FlowColumns, waits: Ints, deps: Ints, delay_ps: ArrayLike) -> Ints:
+        self._columns.append(columns)
+        self._delays.append(np.broadcast_to(np.asarray(delay_ps, dtype=np.int64), len(waits)))
+        self._waits.append(waits)
+        self._deps.append(deps)
+        self.size += len(waits)
+        return np.arange(self.size - len(waits), self.size)
+
+    def _whole(self) -> FlowColumns:
+        """Return all stages as one."""
+        parts = self._columns
+        lengths = np.concatenate([np.diff(c.route_ptr) for c in parts])
+        return FlowColumns(
+            nbytes=np.concatenate([c.nbytes for c in parts]),
+            startup_ps=np.concatenate([c.startup_ps for c in parts]),
+            route_ptr=np.concatenate([[0], np.cumsum(lengths)]),
+            route_link=np.concatenate([c.route_link for c in parts]),
+            route_share=np.concatenate([c.route_share for c in parts]),
+            rate_cap=np.concatenate([c.rate_cap for c in parts]),
+            latency_ps=np.concatenate([c.latency_ps for c in parts]),
+        )
