@@ -5,7 +5,7 @@ when both of its ranks have arrived and what it waits for has started: members t
 move what they can, and a rank goes on as soon as its own part is done.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -55,7 +55,7 @@ class Gatherings:
         self._open: dict[tuple[int, int], _Gathering] = {}
         self._touched: dict[tuple[int, int], _Gathering] = {}
         self.replays: list[Replay] = []
-        self.values: dict[tuple[int, int], list[Any]] = {}
+        self.values: dict[tuple[int, int], Sequence[Any]] = {}
 
     def join(self, join: Join) -> None:
         """Let a rank arrive.

@@ -6,13 +6,14 @@ switches and cables later. A *read* ends once, at the reader.
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from ubnet.fabric import Fabric, Ints
+from ubnet.compressed_rows import pointers
+from ubnet.fabric import Fabric, Floats, Ints
 from ubnet.flowsim import FlowSim
-from ubnet.transport import READ, WRITE, FlowColumns, Transport
+from ubnet.transport import READ, WRITE, Transport
 
 Chooser = Callable[[int, int, int, str], Transport]
 
@@ -37,6 +38,22 @@ class Event(NamedTuple):
     handle: Callable[[], None]
 
 
+class _Flow(NamedTuple):
+    """One flow of the batch: its cost, whether it follows the one before, what its end means."""
+
+    nbytes: int
+    startup_ps: int
+    link: Ints
+    share: Floats
+    rate_cap: float
+    follows: bool
+    event: Event | None
+
+
+_NO_LINK = np.zeros(0, dtype=np.int64)
+_NO_SHARE = np.zeros(0)
+
+
 class Network:
     """The flow engine with the fabric's costs in front of it.
 
@@ -50,12 +67,12 @@ class Network:
         ``choose(src, dst, nbytes, op)`` returns the transport of a transfer.
     """
 
-    def __init__(self, fabric: Fabric, capacity: np.ndarray[Any, Any], choose: Chooser) -> None:
+    def __init__(self, fabric: Fabric, capacity: Floats, choose: Chooser) -> None:
         self.sim = FlowSim(capacity)
         self._fabric = fabric
         self._choose = choose
-        self._costs: dict[tuple[int, int, int, str], FlowColumns] = {}
-        self._batch: list[tuple[FlowColumns, bool, Event | None, Event | None]] = []
+        self._costs: dict[tuple[int, int, int, str], tuple[_Flow, int]] = {}
+        self._batch: list[_Flow] = []
         self._events: dict[int, Event] = {}
 
     @property
@@ -65,11 +82,14 @@ class Network:
 
     def write(self, src: int, dst: int, nbytes: int, sent: Event | None, arrived: Event) -> None:
         """Start a write from endpoint `src` to endpoint `dst`."""
-        self._batch.append((self._cost(src, dst, nbytes, WRITE), True, sent, arrived))
+        flow, latency_ps = self._cost(src, dst, nbytes, WRITE)
+        leaves = flow.startup_ps - latency_ps
+        self._batch.append(flow._replace(startup_ps=leaves, event=sent))
+        self._batch.append(_Flow(0, latency_ps, _NO_LINK, _NO_SHARE, np.inf, True, arrived))
 
     def read(self, src: int, dst: int, nbytes: int, arrived: Event) -> None:
         """Start a read by endpoint `dst` from endpoint `src`."""
-        self._batch.append((self._cost(src, dst, nbytes, READ), False, None, arrived))
+        self._batch.append(self._cost(src, dst, nbytes, READ)[0]._replace(event=arrived))
 
     def watch(self, flow: int, event: Event) -> None:
         """Let `event` happen when a flow that was posted with ``watch`` ends."""
@@ -81,39 +101,21 @@ class Network:
             return
         batch, self._batch = self._batch, []
         first = self.sim.size
-        rows: list[tuple[int, int, int, bool]] = []
-        links, shares, caps = [], [], []
-        empty = np.zeros(0, dtype=np.int64)
-        for cost, is_write, sent, arrived in batch:
-            latency = int(cost.latency_ps[0]) if is_write else 0
-            mine = first + len(rows)
-            rows.append((int(cost.nbytes[0]), int(cost.startup_ps[0]) - latency, -1, not is_write))
-            links.append(cost.route_link)
-            shares.append(cost.route_share)
-            caps.append(float(cost.rate_cap[0]))
-            if not is_write:
-                self._events[mine] = arrived
-                continue
-            if sent is not None:
-                self._events[mine] = sent
-                rows[-1] = (*rows[-1][:3], True)
-            rows.append((0, latency, mine, True))
-            links.append(empty)
-            shares.append(np.zeros(0))
-            caps.append(np.inf)
-            self._events[mine + 1] = arrived
-        column = np.array(rows, dtype=np.int64)
-        waits = column[:, 2] >= 0
+        for number, flow in enumerate(batch, start=first):
+            if flow.event is not None:
+                self._events[number] = flow.event
+        nbytes, startup, links, shares, caps, follows, events = zip(*batch, strict=True)
+        behind = np.array(follows)
         self.sim.post(
-            column[:, 0],
-            _ptr(np.array([len(link) for link in links])),
+            np.array(nbytes),
+            pointers(np.array([len(link) for link in links])),
             np.concatenate(links),
             np.concatenate(shares),
             rate_cap=np.array(caps),
-            startup_ps=column[:, 1],
-            dep_ptr=_ptr(waits),
-            dep=column[waits, 2],
-            watch=column[:, 3].astype(bool),
+            startup_ps=np.array(startup),
+            dep_ptr=pointers(behind.astype(np.int64)),
+            dep=first - 1 + np.flatnonzero(behind),
+            watch=np.array([event is not None for event in events]),
         )
 
     def advance(self, limit_ps: int | None) -> list[Event]:
@@ -122,17 +124,17 @@ class Network:
         ended = self.sim.advance(limit_ps)
         return sorted((self._events.pop(int(flow)) for flow in ended), key=lambda e: e[:4])
 
-    def _cost(self, src: int, dst: int, nbytes: int, op: str) -> FlowColumns:
+    def _cost(self, src: int, dst: int, nbytes: int, op: str) -> tuple[_Flow, int]:
+        """Return the flow of a transfer, and the latency of switches and cables in its start-up."""
         key = (src, dst, nbytes, op)
-        cost = self._costs.get(key)
-        if cost is None:
+        kept = self._costs.get(key)
+        if kept is None:
             transport = self._choose(src, dst, nbytes, op)
-            cost = transport.flows(self._fabric, op, src, dst, nbytes)
-            if len(self._costs) > 100_000:  # a bound on memory; the costs are pure functions
+            c = transport.flows(self._fabric, op, src, dst, nbytes)
+            startup, cap = int(c.startup_ps[0]), float(c.rate_cap[0])
+            flow = _Flow(nbytes, startup, c.route_link, c.route_share, cap, False, None)
+            kept = flow, int(c.latency_ps[0])
+            if len(self._costs) > 100_000:  # a bound on memory; costs are pure functions
                 self._costs.clear()
-            self._costs[key] = cost
-        return cost
-
-
-def _ptr(lengths: Ints) -> Ints:
-    return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+            self._costs[key] = kept
+        return kept
