@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ubnet.after import waits
 from ubnet.errors import ScheduleError
 from ubnet.operation import (
     BUFFERS,
@@ -270,7 +271,7 @@ class ScheduleBuilder:
             for a, dtype in zip(arrays, _DTYPES, strict=True)
         )
         total = len(columns[0])
-        counts, deps = self._after(after, shape, total)
+        counts, deps = waits(after, shape, self.name)
         ids = np.arange(self._count, self._count + total)
         self._columns.append(columns)
         self._dep_counts.append(counts)
@@ -290,36 +291,6 @@ class ScheduleBuilder:
         ptr = np.concatenate([[0], np.cumsum(np.concatenate(none + self._dep_counts))])
         dep = np.concatenate(none + self._deps)
         return Schedule(self.name, self.ranks, self.sizes, *columns, ptr, dep)  # type: ignore[call-arg]
-
-    def _after(self, after: Any, shape: tuple[int, ...], total: int) -> tuple[Ints, Ints]:
-        """Return how many operations each new one waits for, and which."""
-        if after is None:
-            return np.zeros(total, dtype=np.int64), np.zeros(0, dtype=np.int64)
-        if isinstance(after, tuple):
-            return self._compressed(after, total)
-        wanted = np.asarray(after, dtype=np.int64)
-        several = wanted.ndim == len(shape) + 1
-        full = (*shape, wanted.shape[-1]) if several else (*shape, 1)
-        try:
-            spread = np.broadcast_to(wanted if several else wanted[..., None], full)
-        except ValueError:
-            raise ScheduleError(
-                f"after has shape {wanted.shape} for a block of shape {shape} in schedule "
-                f"{self.name}; give one operation each, shape {shape}, or d of them, one axis more"
-            ) from None
-        rows = spread.reshape(total, full[-1])
-        there = rows >= 0
-        return there.sum(axis=1), rows[there]
-
-    def _compressed(self, after: tuple[Any, ...], total: int) -> tuple[Ints, Ints]:
-        """Return counts and dependencies of a pair in compressed rows."""
-        ptr, dep = (np.asarray(part, dtype=np.int64) for part in after)
-        if len(ptr) != total + 1 or ptr[0] != 0 or ptr[-1] != len(dep):
-            raise ScheduleError(
-                f"after=(ptr, dep) of schedule {self.name} has {len(ptr)} pointers and {len(dep)} "
-                f"entries; {total} operations need {total + 1}, from 0 to the number of entries"
-            )
-        return np.diff(ptr), dep
 
 
 _DTYPES = tuple(map(np.dtype, ("i1", "i4", "i8", "i8", "i1", "i8", "i1", "i8", "i8")))
