@@ -104,6 +104,9 @@ def test_shapes_that_do_not_fit_are_refused() -> None:
         builder.add(0, [0, 1], [1, 2, 0], 0, 0, 1)
     with pytest.raises(ScheduleError, match=r"after has shape \(3,\)"):
         builder.add(0, [0, 1], 2, 0, 0, 1, after=[-1, -1, -1])
+    with pytest.raises(ScheduleError, match="whole numbers"):
+        builder.add(0, 0, 1, 0.5, 0, 1)
+    assert builder.add(0, [], [], 0, 0, 1).tolist() == []
     with pytest.raises(ScheduleError, match="need 2"):
         builder.add(0, 0, 1, 0, 0, 1, after=([0], []))
     with pytest.raises(ScheduleError, match="shape"):

@@ -259,6 +259,8 @@ class ScheduleBuilder:
         """
         given = (kind, step, src, dst, src_buf, src_off, dst_buf, dst_off, count)
         arrays = [np.asarray(column) for column in given]
+        if any(a.size and a.dtype.kind not in "iu" for a in arrays):
+            raise ScheduleError(f"columns of schedule {self.name} must be whole numbers")
         try:
             shape = np.broadcast_shapes(*(a.shape for a in arrays))
         except ValueError:
