@@ -63,7 +63,7 @@ def _load(name: str) -> click.Command:
 
 
 @click.pass_context
-def _start(context: click.Context, **options: Any) -> None:
+def _start(context: click.Context, /, **options: Any) -> None:
     if context.invoked_subcommand is not None:
         return
     from ubnet.cli.bench_overview import overview

@@ -11,10 +11,10 @@ from ubnet.cli.options import Way, choose_ways, fabric_options, output_options, 
 from ubnet.cli.pairs import find_pair
 from ubnet.cli.results import Results
 from ubnet.errors import OptionError
+from ubnet.idle_time import choose_transport
 from ubnet.kv import MODELS, find_model, transfer_prompt
 from ubnet.report.row import Row
 from ubnet.report.table import legend
-from ubnet.idle_time import choose_transport
 from ubnet.transport import WRITE
 
 

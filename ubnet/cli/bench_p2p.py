@@ -1,6 +1,5 @@
 """``ubnet bench p2p``: one transfer between two endpoints."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 

@@ -60,7 +60,10 @@ def show(fabric: str, paths: str | None, constants: bool) -> None:
     """Show what a fabric holds: counts, capacities, uplinks, bisection, transports."""
     found = _load(fabric, paths)
     console = _console()
-    options = ", ".join(f"{key} {value}" for key, value in found.options.items())
+    options = ", ".join(
+        f"{key} {value:g}" if isinstance(value, float) else f"{key} {value}"
+        for key, value in found.options.items()
+    )
     _say(console, f"{found.name}: {options}")
     _say(console, "counted from the fabric's arrays; rates are GB/s (1e9 bytes) in one direction")
     _print_table(console, ["what", ">number", ""], _counts(found))

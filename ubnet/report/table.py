@@ -1,13 +1,16 @@
 """A table of rows in nccl-tests' columns, with a legend in lines that begin with ``#``."""
 
 from collections.abc import Callable, Sequence
-from typing import IO, Any, NamedTuple
+from dataclasses import dataclass
+from typing import IO, Generic, TypeVar
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from ubnet.report.row import Row
+
+T = TypeVar("T")
 
 LEGEND = (
     "size: S, the bytes that bandwidths count; time: virtual, the last rank's end minus the start",
@@ -28,40 +31,44 @@ def legend(factor: str) -> list[str]:
     return [line.format(factor=factor) for line in LEGEND]
 
 
-class Column(NamedTuple):
-    """A column: its title and unit, how a row fills it, whether it is text."""
+@dataclass(frozen=True)
+class Column(Generic[T]):
+    """A column: its title and unit, how a line fills it, whether it is text."""
 
     title: str
     unit: str
-    cell: Callable[[Row], str]
+    cell: Callable[[T], str]
     text: bool = False
 
 
+NAME = Column[Row]("# op", "#", lambda r: f"{r.op} {r.case}".rstrip(), True)
+"""The first column."""
+
 SHARED = (
-    Column("algo", "", lambda r: r.algorithm, True),
-    Column("transport", "", lambda r: r.transport, True),
-    Column("plane", "", lambda r: r.plane, True),
-    Column("ranks", "", lambda r: str(r.ranks)),
+    Column[Row]("algo", "", lambda r: r.algorithm, True),
+    Column[Row]("transport", "", lambda r: r.transport, True),
+    Column[Row]("plane", "", lambda r: r.plane, True),
+    Column[Row]("ranks", "", lambda r: str(r.ranks)),
 )
 """Columns that become one ``#`` line where all rows agree."""
 
 FIGURES = (
-    Column("time", "(us)", lambda r: figure(r.time_us)),
-    Column("algbw", "(GB/s)", lambda r: figure(r.algbw_GBps)),
-    Column("busbw", "(GB/s)", lambda r: figure(r.busbw_GBps)),
-    Column("wrong", "", lambda r: "-" if r.wrong is None else str(r.wrong)),
-    Column("eff", "(%)", lambda r: f"{100 * r.efficiency:.1f}"),
-    Column("busiest", "", lambda r: r.busiest_link, True),
-    Column("used", "(%)", lambda r: f"{100 * r.busiest_link_utilisation:.1f}"),
+    Column[Row]("time", "(us)", lambda r: figure(r.time_us)),
+    Column[Row]("algbw", "(GB/s)", lambda r: figure(r.algbw_GBps)),
+    Column[Row]("busbw", "(GB/s)", lambda r: figure(r.busbw_GBps)),
+    Column[Row]("wrong", "", lambda r: "-" if r.wrong is None else str(r.wrong)),
+    Column[Row]("eff", "(%)", lambda r: f"{100 * r.efficiency:.1f}"),
+    Column[Row]("busiest", "", lambda r: r.busiest_link, True),
+    Column[Row]("used", "(%)", lambda r: f"{100 * r.busiest_link_utilisation:.1f}"),
 )
 """What was measured."""
 
 SENT = (
-    Column("size", "(B)", lambda r: str(r.size_bytes)),
-    Column("count", "", lambda r: str(r.count)),
-    Column("type", "", lambda r: r.dtype),
-    Column("redop", "", lambda r: r.redop),
-    Column("root", "", lambda r: str(r.root)),
+    Column[Row]("size", "(B)", lambda r: str(r.size_bytes)),
+    Column[Row]("count", "", lambda r: str(r.count)),
+    Column[Row]("type", "", lambda r: r.dtype),
+    Column[Row]("redop", "", lambda r: r.redop),
+    Column[Row]("root", "", lambda r: str(r.root)),
 )
 """What was sent: nccl-tests' first columns."""
 
@@ -78,29 +85,46 @@ def print_table(rows: Sequence[Row], header: Sequence[str], file: IO[str]) -> No
     file : text stream
         Where it goes; colours are used on a terminal only.
     """
-    console = Console(file=file, highlight=False)
+    console = open_console(file)
     same = [c for c in SHARED if len({c.cell(r) for r in rows}) == 1]
     shared = ", ".join(f"{c.title} {c.cell(rows[0])}" for c in same if c.cell(rows[0]))
-    for line in (*header, *([shared] if shared else [])):
-        console.print(Text(f"# {line}", style="dim"), soft_wrap=True)
-    name = Column("# op", "#", lambda r: f"{r.op} {r.case}".rstrip(), True)
+    print_lines([*header, *([shared] if shared else [])], console)
     differing = [c for c in SHARED if c not in same]
-    notes = [Column("", "", lambda r: r.note, True)] if any(r.note for r in rows) else []
-    print_columns(rows, [name, *differing, *SENT, *FIGURES, *notes], console)
+    notes = [Column[Row]("", "", lambda r: r.note, True)] if any(r.note for r in rows) else []
+    print_columns(rows, [NAME, *differing, *SENT, *FIGURES, *notes], console)
 
 
-def print_columns(rows: Sequence[Row], columns: Sequence[Column], console: Console) -> None:
-    """Print rows in the given columns; lines are never wrapped or cut."""
+def open_console(file: IO[str]) -> Console:
+    """Return what prints tables; colours are used on a terminal only."""
+    return Console(file=file, highlight=False)
+
+
+def print_lines(lines: Sequence[str], console: Console) -> None:
+    """Print lines that begin with ``#``."""
+    for line in lines:
+        console.print(Text(f"# {line}", style="dim"), soft_wrap=True)
+
+
+def print_columns(
+    rows: Sequence[T],
+    columns: Sequence[Column[T]],
+    console: Console,
+    *,
+    alarm: Callable[[T], object] = lambda row: getattr(row, "wrong", None),
+) -> None:
+    """Print a line a row in the given columns; lines are never wrapped or cut.
+
+    `alarm` says which rows are red.
+    """
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in columns:
         title = f"{column.title}\n{column.unit}"
         table.add_column(title, justify="left" if column.text else "right", no_wrap=True)
     for row in rows:
         cells = (Text(c.cell(row)) for c in columns)
-        table.add_row(*cells, style="red" if row.wrong else None)
-    wide: Any = console.options.update(max_width=10_000)
-    needed = console.measure(table, options=wide).maximum
-    console.width = max(console.width, needed)
+        table.add_row(*cells, style="red" if alarm(row) else None)
+    wide = console.options.update(max_width=10_000)
+    console.width = max(console.width, console.measure(table, options=wide).maximum)
     console.print(table)
 
 

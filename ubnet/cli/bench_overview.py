@@ -1,0 +1,153 @@
+"""``ubnet bench`` without arguments: the main job on one screen."""
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from ubnet import __version__
+from ubnet.cli.bench_collectives import Collectives
+from ubnet.cli.bench_kv import Prompt, kv_row
+from ubnet.cli.bench_p2p import PointToPoint
+from ubnet.cli.notes import progress
+from ubnet.cli.options import Way, choose_ways
+from ubnet.cli.pairs import find_pair
+from ubnet.cli.results import Results
+from ubnet.collectives.registry import OPERATIONS
+from ubnet.place import all_places
+from ubnet.report.row import Row
+from ubnet.report.table import (
+    FIGURES,
+    NAME,
+    SHARED,
+    Column,
+    figure,
+    open_console,
+    print_columns,
+    print_lines,
+)
+from ubnet.transport import READ, WRITE
+from ubnet.units import format_size
+
+PAIRS = ("near", "far", "cpu-near", "cpu-far")
+SMALL, LARGE = 512, 64 << 20
+P2P_WAYS = ("aiv", "sdma")
+COLLECTIVES = ("all_to_all", "all_reduce")
+SIZES = (64 << 10, 1 << 20)
+KV_WAYS = ("roce", "vpc")
+KV_TOKENS = 4096
+
+
+Job = Callable[[], Row]
+
+
+def overview(*, as_json: bool, seed: int) -> None:
+    """Run and check the main job on the whole supernode and print it on one screen.
+
+    Parameters
+    ----------
+    as_json : bool
+        One JSON object a line in place of the tables.
+    seed : int
+        Of the numbers that are sent.
+    """
+    ways = {way.transport: way for way in choose_ways(transport="auto,aiv,sdma,roce,vpc")}
+    results = Results([], as_json=as_json)
+    jobs = [*_p2p_jobs(ways, seed), *_collective_jobs(ways["auto"], seed), *_kv_jobs(ways, seed)]
+    for job in progress(jobs, "ubnet bench"):
+        results.add(job())
+    if not as_json:
+        _print(results.rows, ways["auto"], seed)
+    results.end()
+
+
+def _p2p_jobs(ways: dict[str, Way], seed: int) -> Iterator[Job]:
+    # float32 like the collectives, so that they share their compiled kernels.
+    bench = PointToPoint("float32", "real", seed)
+    for size in (SMALL, LARGE):
+        for op in (READ, WRITE):
+            for pair in PAIRS:
+                ends = find_pair(ways["auto"].fabric, pair)
+                for name in P2P_WAYS:
+                    yield partial(bench.row, ways[name], op, pair, ends, size)
+
+
+def _collective_jobs(way: Way, seed: int) -> Iterator[Job]:
+    bench = Collectives(all_places(way.fabric), payload="real", seed=seed)
+    for op in COLLECTIVES:
+        for size in SIZES:
+            yield partial(bench.row, way, OPERATIONS[op], "auto", size)
+
+
+def _kv_jobs(ways: dict[str, Way], seed: int) -> Iterator[Job]:
+    for name in KV_WAYS:
+        yield partial(kv_row, ways[name], Prompt(seed=seed), KV_TOKENS, real=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """A line of the first table: one pair and direction, by both transports and at both sizes."""
+
+    op: str
+    pair: str
+    rows: dict[tuple[str, int], Row]
+
+    @property
+    def wrong(self) -> int:
+        """Wrong elements of all its rows."""
+        return sum(row.wrong or 0 for row in self.rows.values())
+
+
+def _print(rows: Sequence[Row], way: Way, seed: int) -> None:
+    console = open_console(sys.stdout)
+    print_lines(
+        [
+            f"ubnet {__version__}: {way.fabric.name}, {len(all_places(way.fabric))} dies in "
+            f"{len(set(way.fabric.node_of.tolist()))} nodes; rank r on die r; seed {seed}",
+            "time is virtual; the bytes of every row were moved and checked, unless wrong is -",
+            "one transfer between a die and a near or far die or CPU:",
+        ],
+        console,
+    )
+    print_columns(list(_transfers(rows)), TRANSFER_COLUMNS, console)
+    print_lines(
+        [
+            "",
+            "busbw = S / time x factor (2(n-1)/n all_reduce, (n-1)/n all_to_all, 1 kv), in 1e9 B/s",
+            "eff = lower bound / time; busiest = the resource used most during that time",
+        ],
+        console,
+    )
+    others = [row for row in rows if row.op != "p2p"]
+    print_columns(others, [NAME, *SHARED, SIZE, *FIGURES], console)
+
+
+def _transfers(rows: Sequence[Row]) -> Iterator[Transfer]:
+    cases = dict.fromkeys(row.case for row in rows if row.op == "p2p")
+    for case in cases:
+        op, pair = case.split(" ")
+        mine = {(r.transport, r.size_bytes): r for r in rows if (r.op, r.case) == ("p2p", case)}
+        yield Transfer(op, pair, mine)
+
+
+def _latency(transport: str) -> Callable[[Transfer], str]:
+    return lambda line: f"{line.rows[transport, SMALL].time_us:.2f}"
+
+
+def _rate(transport: str) -> Callable[[Transfer], str]:
+    return lambda line: figure(line.rows[transport, LARGE].busbw_GBps)
+
+
+SIZE = Column[Row]("size", "(B)", lambda r: str(r.size_bytes))
+TRANSFER_COLUMNS = [
+    Column[Transfer]("# op", "#", lambda line: f"p2p {line.op} {line.pair}", True),
+    *(
+        column
+        for name in P2P_WAYS
+        for column in (
+            Column[Transfer](f"{name} {format_size(SMALL)}", "(us)", _latency(name)),
+            Column[Transfer](f"{name} {format_size(LARGE)}", "(GB/s)", _rate(name)),
+        )
+    ),
+    Column[Transfer]("wrong", "", lambda line: str(line.wrong)),
+]
