@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from ubnet.fabric import Fabric, Ints
 from ubnet.message import Maker
+from ubnet.readiness import ready_flows
 from ubnet.schedule import Schedule
 from ubnet.schedule_flows import ScheduleFlows, schedule_flows
 from ubnet.timing import pick_transport
@@ -27,8 +28,6 @@ class Plan:
 
     def ready(self, here: NDArray[np.bool_], posted: NDArray[np.bool_]) -> Ints:
         """Return the flows that can start with these members here, ascending."""
-        from ubnet.gathering import ready_flows
-
         flows = self.flows
         mask = ready_flows(flows.dep_ptr, flows.dep, flows.flow_ranks, here, posted)
         return np.flatnonzero(mask)
