@@ -2,6 +2,7 @@
 
 import traceback
 from collections.abc import Callable
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -14,6 +15,8 @@ from ubnet.message import Buffer, Collective, Completion, Delivery, Leave, Pendi
 from ubnet.plans import Plans
 from ubnet.processes import Processes
 from ubnet.rank import Rank, RankGreenlet
+
+_HERE = str(Path(__file__).parent)
 
 LOCAL, PHANTOM = -1, -2
 """Wire numbers of payloads that stay in the process, and of those that are size only."""
@@ -38,6 +41,11 @@ class Host:
         Virtual seconds per second of measured computing, 0 = computing is free.
     shuffle : numpy.random.Generator or None
         Runs the ranks of a round in random order; nothing may depend on it.
+
+    Attributes
+    ----------
+    enter : callable
+        Called with a rank's number each time before it runs.
     """
 
     def __init__(
@@ -57,6 +65,7 @@ class Host:
         self.values: dict[int, Any] = {}
         self.labels: dict[int, str] = {}
         self.error: BaseException | None = None
+        self.enter: Callable[[int], None] = lambda rank: None
         self.ranks = {number: Rank(number, self) for number in ranks}
         self._greenlets: dict[int, RankGreenlet] = {}
         self._hub = getcurrent()
@@ -86,6 +95,7 @@ class Host:
             ready = [ready[i] for i in self._shuffle.permutation(len(ready))]
         self._hub = getcurrent()
         for number in ready:
+            self.enter(number)
             self._greenlets[number].switch()
         posts, self._posts = self._posts, []
         return posts
@@ -107,8 +117,9 @@ class Host:
 
     def stop(self) -> None:
         """End the ranks that are still suspended."""
-        for body in self._greenlets.values():
+        for number, body in self._greenlets.items():
             if not body.dead and body:
+                self.enter(number)
                 body.throw(GreenletExit)
 
     def frame_of(self, rank: int) -> FrameType | None:
@@ -171,7 +182,7 @@ class Host:
         position = call.group.index(rank)
         local.calls[position] = call
         self._collective_of[rank, number] = (key, position)
-        return call.input is not None or call.output is not None
+        return call.keep or call.input is not None or call.output is not None
 
     def _body(self, rank: Rank, main: Callable[[Rank], Any]) -> Callable[[], None]:
         def body() -> None:
@@ -181,7 +192,7 @@ class Host:
             except SystemExit as leave:
                 status, failure = _exit_status(leave)
             except Exception as error:
-                status, failure = 1, "".join(traceback.format_exception(error))
+                status, failure = 1, _program_traceback(error)
                 self.error = error
             self._posts.append(Leave(rank.number, 1 << 62, status, failure))
             rank.waits_in, rank.waits_for = "finished", []
@@ -204,7 +215,7 @@ class Host:
         elif key in self._collective_of:
             name, position = self._collective_of.pop(key)
             local = self._collectives[name]
-            local.hand_out(position)
+            pending.data = local.hand_out(position)
             if local.over:
                 del self._collectives[name]
         elif key in delivery.values:
@@ -239,6 +250,15 @@ class Host:
             return self._payloads.pop(done.payload)
         assert self._processes is not None
         return self._processes.receive_payload(done.source, done.wire)
+
+
+def _program_traceback(error: Exception) -> str:
+    """Return the traceback from the program's own first line on."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_frame.f_code.co_filename.startswith(_HERE):
+        trace = trace.tb_next
+    lines = traceback.format_exception(type(error), error, trace or error.__traceback__)
+    return "".join(lines).rstrip()
 
 
 def _exit_status(leave: SystemExit) -> tuple[int, str]:

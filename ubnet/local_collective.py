@@ -80,12 +80,15 @@ class LocalCollective:
         else:
             self._replay_across(schedule, home, np.arange(len(schedule)) if ops is None else ops)
 
-    def hand_out(self, position: int) -> None:
-        """Give a member its result."""
+    def hand_out(self, position: int) -> NDArray[Any] | None:
+        """Give a member its result; return it where it has no buffer for it."""
         call = self.calls[position]
         self._handed_out += 1
-        if self._arena is not None and call.output is not None:
+        if self._arena is None:
+            return None
+        if call.output is not None:
             call.output[:] = self._arena.output(position)[: len(call.output)]
+        return self._arena.output(position).copy() if call.keep else None
 
     def _dtype(self) -> np.dtype[Any]:
         for call in self.calls.values():

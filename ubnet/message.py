@@ -108,6 +108,8 @@ class Collective:
         This rank's elements, one-dimensional; None where there are none or only their size counts.
     reduce : str, callable or None
         The reduction, as `ubnet.replay.replay` takes it.
+    keep : bool
+        Where only the schedule knows the size of the output: hand it out in `Pending.data`.
     """
 
     context: int
@@ -120,6 +122,7 @@ class Collective:
     input: NDArray[Any] | None = None
     output: NDArray[Any] | None = None
     reduce: Any = None
+    keep: bool = False
 
 
 class Send(NamedTuple):

@@ -7,7 +7,7 @@ which runs the other ranks and asks the clock. `ubnet.mpi` gives these calls mpi
 import pickle
 from collections.abc import Sequence
 from time import thread_time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from greenlet import getcurrent, greenlet
 
@@ -20,6 +20,7 @@ from ubnet.message import (
     Collective,
     Envelope,
     Join,
+    Leave,
     Message,
     Pending,
     Phantom,
@@ -71,11 +72,17 @@ class Rank:
         Its number in the world.
     host : Host
         What runs it.
+
+    Attributes
+    ----------
+    kept : dict
+        What a face keeps for this rank alone, by names of its own.
     """
 
     def __init__(self, number: int, host: "Host") -> None:
         self.number = number
         self.host = host
+        self.kept: dict[str, Any] = {}
         self.waits_for: list[Pending] = []
         self.waits_in = ""
         self._running = 0
@@ -241,6 +248,14 @@ class Rank:
         self.host.post(join, pending)
         self._block([pending], "all")
         return [pickle.loads(part) for part in pending.data]
+
+    def abort(self, status: int, reason: str) -> NoReturn:
+        """End the world with a status, and with the reason as the report if that is 0."""
+        self._begin()
+        failure = "" if status else reason
+        self.host.post(Leave(self.number, self._next(), status, failure), None)
+        self._switch("abort", [])
+        raise UbnetError(f"rank {self.number} went on after it had ended the world: {reason}")
 
     def _probe(
         self, call: str, source: int, tag: int, context: int, *, take: bool, wait: bool

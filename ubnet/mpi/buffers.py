@@ -1,0 +1,409 @@
+"""What a program gives as a message: a buffer, or a list of buffer, counts, displacements, type.
+
+The forms are those of mpi4py: ``a``, ``[a, type]``, ``[a, count]``, ``[a, count, type]``,
+``[a, (count, displ), type]``, ``[a, count, displ, type]``; where a call takes a block for each
+rank, counts and displacements may be sequences. Datatypes of numpy arrays are found by themselves.
+"""
+
+import sys
+from collections.abc import Callable, Sequence
+from operator import index
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .constants import PROC_NULL, BottomType
+from .datatype import BYTE, Datatype, from_code
+
+Bytes = NDArray[np.uint8]
+Ints = NDArray[np.int64]
+
+NOTHING = memoryview(bytearray())
+FOREIGN_ORDER = ">" if sys.byteorder == "little" else "<"
+
+
+class Spec:
+    """A run of elements of one type in memory.
+
+    Parameters
+    ----------
+    memory : memoryview
+        The bytes, from the first element on.
+    count : int
+        Number of elements.
+    datatype : Datatype
+        Their type.
+    """
+
+    __slots__ = ("count", "datatype", "memory", "nbytes")
+
+    def __init__(self, memory: memoryview, count: int, datatype: Datatype) -> None:
+        self.count, self.datatype = count, datatype
+        self.nbytes = 0
+        if count:
+            layout = datatype._layout
+            self.nbytes = count * layout.size
+            _check_room(memory, 0, count, datatype)
+            if layout.index is None:
+                memory = memory[: self.nbytes]
+        self.memory = memory if count else NOTHING
+
+    @property
+    def dense(self) -> bool:
+        """Whether the bytes stand in memory as they go on the wire."""
+        return not self.count or self.datatype._layout.index is None
+
+    def wire(self) -> memoryview:
+        """Return what goes on the wire."""
+        if self.dense:
+            return self.memory
+        return np.frombuffer(self.memory, np.uint8)[self._places()].data
+
+    def land(self) -> tuple[memoryview, Callable[[int], None] | None]:
+        """Return where the wire may write, and what puts so many bytes in their places then."""
+        if self.dense:
+            return self.memory, None
+        landed = np.empty(self.nbytes, dtype=np.uint8)
+
+        def unpack(nbytes: int) -> None:
+            places = self._places()[:nbytes]
+            np.frombuffer(self.memory, np.uint8)[places] = landed[:nbytes]
+
+        return landed.data, unpack
+
+    def octets(self) -> Bytes:
+        """Return what goes on the wire as an array."""
+        return _octets(self.wire())
+
+    def elements(self) -> NDArray[Any]:
+        """Return the elements as an array in place, which reductions need."""
+        layout = self.datatype._layout
+        assert layout.dtype is not None
+        if not self.count:
+            return np.empty(0, dtype=layout.dtype)
+        room = self.memory[: self.count * layout.extent]
+        return np.frombuffer(room, np.uint8).view(layout.dtype)
+
+    def _places(self) -> Ints:
+        return self.datatype._layout.places(self.count)
+
+
+class Blocks:
+    """A block of elements for each rank.
+
+    Parameters
+    ----------
+    memory : memoryview
+        The bytes that all blocks stand in.
+    counts : sequence of int
+        Elements of each block.
+    offsets : sequence of int
+        Where each block begins, in bytes.
+    datatypes : sequence of Datatype
+        Their types.
+    """
+
+    def __init__(
+        self,
+        memory: memoryview,
+        counts: Sequence[int],
+        offsets: Sequence[int],
+        datatypes: Sequence[Datatype],
+    ) -> None:
+        self._memory = memory
+        self._counts, self._offsets, self._datatypes = counts, offsets, datatypes
+        sizes = [t._layout.size if n else 0 for n, t in zip(counts, datatypes, strict=True)]
+        self.nbytes = np.array(counts, dtype=np.int64) * np.array(sizes, dtype=np.int64)
+        for count, offset, datatype in zip(counts, offsets, datatypes, strict=True):
+            if count:
+                _check_room(memory, offset, count, datatype)
+        self.dense = all(
+            not n or t._layout.index is None for n, t in zip(counts, datatypes, strict=True)
+        )
+        if self.dense:
+            self.starts = np.where(self.nbytes > 0, np.array(offsets, dtype=np.int64), 0)
+        else:
+            self.starts = np.cumsum(self.nbytes) - self.nbytes
+
+    def __len__(self) -> int:
+        return len(self._counts)
+
+    @property
+    def end(self) -> int:
+        """Bytes up to the end of the last block on the wire."""
+        return int((self.starts + self.nbytes).max(initial=0))
+
+    def wire(self) -> Bytes:
+        """Return what goes on the wire, block r from ``starts[r]`` on."""
+        octets = _octets(self._memory)
+        return octets[: self.end] if self.dense else octets[self._places()]
+
+    def land(self) -> tuple[Bytes, Callable[[], None] | None]:
+        """Return where the wire may write, and what puts the bytes in their places then."""
+        if self.dense:
+            return _octets(self._memory)[: self.end], None
+        landed = np.empty(self.end, dtype=np.uint8)
+        places = self._places()
+        landed[:] = _octets(self._memory)[places]
+
+        def unpack() -> None:
+            _octets(self._memory)[places] = landed
+
+        return landed, unpack
+
+    def block(self, rank: int) -> Spec:
+        """Return the block of one rank."""
+        memory = self._memory[self._offsets[rank] :]
+        return Spec(memory, self._counts[rank], self._datatypes[rank])
+
+    def _places(self) -> Ints:
+        rows = zip(self._counts, self._offsets, self._datatypes, strict=True)
+        places = [offset + t._layout.places(n) for n, offset, t in rows if n]
+        return np.concatenate([np.zeros(0, dtype=np.int64), *places])
+
+
+def read_spec(message: Any, *, writable: bool, rank: int = 0, blocks: int = 0) -> Spec:
+    """Read a message of one run of elements.
+
+    Parameters
+    ----------
+    message : object
+        What the program gave.
+    writable : bool
+        Whether it is received into.
+    rank : int
+        The partner; for PROC_NULL the message is not looked at.
+    blocks : int
+        Where the count is not given, the run is one of so many equal blocks.
+
+    Returns
+    -------
+    Spec
+        With `blocks` the memory of all of them, and the count of one.
+
+    Raises
+    ------
+    TypeError, ValueError, BufferError, KeyError
+        As mpi4py does.
+
+    Examples
+    --------
+    >>> spec = read_spec([np.arange(6.0), (2, 3), "d"], writable=False)
+    >>> spec.elements().tolist()
+    [3.0, 4.0]
+    """
+    memory, count, datatype = read_run(message, writable=writable, rank=rank, blocks=blocks)
+    return Spec(memory, count, datatype)
+
+
+def read_run(
+    message: Any, *, writable: bool, rank: int = 0, blocks: int = 0
+) -> tuple[memoryview, int, Datatype]:
+    """Read memory, count and datatype as `read_spec` does."""
+    if rank == PROC_NULL:
+        return NOTHING, 0, BYTE
+    buffer, count, displacement, code = _split(message)
+    if isinstance(count, (list, tuple)):
+        count, displacement = count
+    memory, datatype = _memory_and_type(buffer, code, writable)
+    if displacement is not None:
+        memory = memory[_offset(index(displacement), datatype, memory.nbytes) :]
+    if count is not None:
+        count = index(count)
+        if count < 0:
+            raise ValueError(f"message: negative count {count}")
+        if count > 0 and buffer is None:
+            raise ValueError(f"message: buffer is None but count is {count}")
+        return memory, count, datatype
+    entries = _entries(memory, datatype)
+    if blocks > 1:
+        if entries % blocks:
+            raise ValueError(
+                f"message: cannot infer count, number of entries {entries} is not a multiple of "
+                f"required number of blocks {blocks}"
+            )
+        entries //= blocks
+    return memory, entries, datatype
+
+
+def read_even(message: Any, *, writable: bool, rank: int, blocks: int) -> Blocks:
+    """Read a message of equal blocks, one a rank; the count, where given, is that of a block."""
+    memory, count, datatype = read_run(message, writable=writable, rank=rank, blocks=blocks)
+    step = count * (datatype._layout.extent if count else 0)
+    offsets = [r * step for r in range(blocks)]
+    return Blocks(memory, [count] * blocks, offsets, [datatype] * blocks)
+
+
+def read_blocks(message: Any, *, writable: bool, rank: int, blocks: int) -> Blocks:
+    """Read a message of blocks whose counts and displacements are given one by one."""
+    if rank == PROC_NULL:
+        return Blocks(NOTHING, [0] * blocks, [0] * blocks, [BYTE] * blocks)
+    buffer, given, displacements, code = _split(message)
+    if isinstance(given, tuple):
+        given, displacements = given
+    memory, datatype = _memory_and_type(buffer, code, writable)
+    if given is None:
+        entries = _entries(memory, datatype)
+        counts = [entries // blocks + (r < entries % blocks) for r in range(blocks)]
+    else:
+        counts = _column(given, blocks, lambda value, _: value)
+    if displacements is None:
+        starts = (np.cumsum(counts, dtype=np.int64) - counts).tolist()
+    else:
+        starts = _column(displacements, blocks, lambda value, r: value * r)
+    extent = datatype._layout.extent if any(counts) else 0
+    return Blocks(memory, counts, [extent * start for start in starts], [datatype] * blocks)
+
+
+def read_typed_blocks(message: Any, *, writable: bool, blocks: int) -> Blocks:
+    """Read a message of blocks that have each a datatype and a displacement in bytes."""
+    if len(message) == 2:
+        buffer, types = message
+        counts: Any = [1] * blocks
+        displacements: Any = [0] * blocks
+    elif len(message) == 3:
+        buffer, (counts, displacements), types = message
+    elif len(message) == 4:
+        buffer, counts, displacements, types = message
+    else:
+        raise ValueError("message: expecting 2 to 4 items")
+    datatypes = [_datatype(t) for t in types]
+    if len(datatypes) != blocks:
+        raise ValueError(f"expecting {blocks} items, got {len(datatypes)}")
+    memory = memory_of(buffer, writable)[0]
+    counts = _column(counts, blocks, lambda value, _: value)
+    displacements = _column(displacements, blocks, lambda value, r: value * r)
+    return Blocks(memory, counts, displacements, datatypes)
+
+
+def memory_of(buffer: Any, writable: bool) -> tuple[memoryview, str]:
+    """Return the bytes of a buffer and the format of its elements."""
+    if buffer is None or isinstance(buffer, BottomType):
+        return NOTHING, "B"
+    if isinstance(buffer, np.ndarray) and buffer.dtype.isbuiltin == 2:
+        # A type that numpy was taught, such as bfloat16: the buffer protocol has no word for it.
+        return memory_of(buffer.view(f"u{buffer.itemsize}"), writable)[0], buffer.dtype.name
+    view = memoryview(_host_array(buffer))
+    if not view.c_contiguous:
+        if not view.contiguous:
+            raise BufferError("ndarray is not contiguous")
+        view = np.asarray(view).T.data
+    if writable and view.readonly:
+        raise BufferError("Object is not writable.")
+    if not view.nbytes:
+        return NOTHING, view.format
+    if len(view.format) > 1:  # of a structure: memoryview itself cannot cast it
+        return np.frombuffer(view, np.uint8).data, view.format
+    return view.cast("B"), view.format
+
+
+def _host_array(buffer: Any) -> Any:
+    """Return something with the buffer protocol for what offers its memory in another way."""
+    if isinstance(buffer, np.ndarray):
+        return buffer
+    try:
+        return memoryview(buffer)
+    except TypeError:
+        if hasattr(buffer, "__dlpack__"):
+            return np.from_dlpack(buffer)
+        raise TypeError("message: expecting buffer or list/tuple") from None
+
+
+def _split(message: Any) -> tuple[Any, Any, Any, Any]:
+    """Return buffer, count, displacement and datatype, None where they are not given."""
+    if not isinstance(message, (list, tuple)):
+        if message is None:
+            raise TypeError("message: expecting buffer or list/tuple")
+        return message, None, None, None
+    if len(message) == 2:
+        buffer, count = message
+        if isinstance(count, (Datatype, str)):
+            return buffer, None, None, count
+        return buffer, count, None, None
+    if len(message) == 3:
+        buffer, count, code = message
+        return buffer, count, None, code
+    if len(message) == 4:
+        buffer, count, displacement, code = message
+        return buffer, count, displacement, code
+    raise ValueError("message: expecting 2 to 4 items")
+
+
+def _memory_and_type(buffer: Any, code: Any, writable: bool) -> tuple[memoryview, Datatype]:
+    memory, form = memory_of(buffer, writable)
+    if code is not None:
+        return memory, _datatype(code)
+    if form == "B":
+        return memory, BYTE
+    if form[0] == FOREIGN_ORDER:
+        raise BufferError(f"format string {form!r} with non-native byte order")
+    return memory, from_code(form[1:] if form[0] in "@<>" else form)
+
+
+def _datatype(code: Any) -> Datatype:
+    return code if isinstance(code, Datatype) else from_code(code)
+
+
+def _entries(memory: memoryview, datatype: Datatype) -> int:
+    if not memory.nbytes:
+        return 0
+    if not datatype:
+        raise ValueError("message: cannot infer count, datatype is null")
+    layout = datatype._layout
+    bounds = f"{layout.extent} (lb:{layout.lb}, ub:{layout.lb + layout.extent})"
+    if layout.extent <= 0:
+        raise ValueError(f"message: cannot infer count, datatype extent {bounds}")
+    if memory.nbytes % layout.extent:
+        raise ValueError(
+            f"message: cannot infer count, buffer length {memory.nbytes} is not a multiple of "
+            f"datatype extent {bounds}"
+        )
+    return memory.nbytes // layout.extent
+
+
+def _offset(displacement: int, datatype: Datatype, length: int) -> int:
+    if displacement < 0:
+        raise ValueError(f"message: negative displacement {displacement}")
+    if displacement == 0:
+        return 0
+    if not datatype:
+        raise ValueError("message: cannot handle displacement, datatype is null")
+    layout = datatype._layout
+    if layout.extent <= 0:
+        raise ValueError(
+            f"message: cannot handle displacement, datatype extent {layout.extent} "
+            f"(lb:{layout.lb}, ub:{layout.lb + layout.extent})"
+        )
+    if displacement * layout.extent > length:
+        raise ValueError(
+            f"message: displacement {displacement} out of bounds, number of datatype entries "
+            f"{length // layout.extent}"
+        )
+    return displacement * layout.extent
+
+
+def _column(given: Any, blocks: int, single: Callable[[int, int], int]) -> list[int]:
+    """Return a number for each block, from a sequence or from one number."""
+    if not isinstance(given, Sequence) and not (isinstance(given, np.ndarray) and given.ndim):
+        value = index(given)
+        return [single(value, r) for r in range(blocks)]
+    values = [index(value) for value in given]
+    if len(values) != blocks:
+        raise ValueError(f"expecting {blocks} items, got {len(values)}")
+    return values
+
+
+def _check_room(memory: memoryview, offset: int, count: int, datatype: Datatype) -> None:
+    layout = datatype._layout
+    last = layout.size if layout.index is None else int(layout.index.max(initial=-1)) + 1
+    needed = offset + (count - 1) * layout.extent + last
+    if count < 0 or offset < 0 or needed > memory.nbytes:
+        raise ValueError(
+            f"message: {count} entries of {layout.name} from byte {offset} on do not fit into the "
+            f"{memory.nbytes} bytes of the buffer"
+        )
+
+
+def _octets(view: memoryview) -> Bytes:
+    return np.frombuffer(view, np.uint8) if view.nbytes else np.empty(0, dtype=np.uint8)

@@ -1,0 +1,162 @@
+"""What a communicator's handle stands for: the members and the context, as one rank sees them."""
+
+import hashlib
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from ubnet.rank import Rank, current
+
+from .constants import ANY_SOURCE, ANY_TAG, LARGEST_TAG, PROC_NULL
+from .exception import ERR_RANK, ERR_ROOT, ERR_TAG
+from .exception import Exception as MPIException
+
+Group = tuple[int, ...]
+
+
+@lru_cache(maxsize=1024)
+def positions(group: Group) -> dict[int, int]:
+    """Return the place of each world rank in a group; ranks that share a process share it."""
+    return {world: place for place, world in enumerate(group)}
+
+
+@dataclass(slots=True, eq=False)
+class Communicator:
+    """Members who talk among themselves.
+
+    Attributes
+    ----------
+    context : int
+        The number that keeps their messages apart from others'.
+    group : tuple of int
+        World ranks of the members.
+    rank : int
+        Which of them this rank is.
+    name : str
+        What the program calls it.
+    """
+
+    context: int
+    group: Group
+    rank: int
+    name: str = ""
+    place: dict[int, int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.place = positions(self.group)
+
+    @property
+    def size(self) -> int:
+        """Number of members."""
+        return len(self.group)
+
+    def world(self, rank: int, *, any_source: bool = False) -> int:
+        """Return the world rank of a member; ANY_SOURCE where allowed, and PROC_NULL, stay.
+
+        Raises
+        ------
+        Exception
+            Of class ERR_RANK.
+        """
+        if 0 <= rank < len(self.group):
+            return self.group[rank]
+        if rank == PROC_NULL or (any_source and rank == ANY_SOURCE):
+            return rank
+        raise MPIException(
+            ERR_RANK,
+            f"rank {rank} of a communicator of {len(self.group)}; give 0 to "
+            f"{len(self.group) - 1}, or PROC_NULL" + (", or ANY_SOURCE" if any_source else ""),
+        )
+
+    def check_root(self, root: int) -> int:
+        """Return the root if it is a member; the error is of class ERR_ROOT."""
+        if 0 <= root < len(self.group):
+            return root
+        raise MPIException(
+            ERR_ROOT,
+            f"root {root} of a communicator of {len(self.group)}; give 0 to {len(self.group) - 1}",
+        )
+
+    def source(self, world: int) -> int:
+        """Return which member a world rank is; negative numbers stay."""
+        return self.place[world] if world >= 0 else world
+
+
+def check_tag(tag: int, *, any_tag: bool = False) -> int:
+    """Return the tag if it is allowed; the error is of class ERR_TAG."""
+    if 0 <= tag <= LARGEST_TAG or (any_tag and tag == ANY_TAG):
+        return tag
+    raise MPIException(
+        ERR_TAG, f"tag {tag}; give 0 to {LARGEST_TAG}" + (", or ANY_TAG" if any_tag else "")
+    )
+
+
+class Predefined:
+    """A communicator that every rank has from the start: which one, the running rank decides.
+
+    Parameters
+    ----------
+    name : str
+        ``COMM_WORLD`` or ``COMM_SELF``.
+    make : callable
+        Makes the communicator of a rank.
+    """
+
+    def __init__(self, name: str, make: Callable[[Rank], Communicator]) -> None:
+        self.name = name
+        self.make = make
+
+    def of_running_rank(self) -> Communicator:
+        """Return the communicator of the rank that is running."""
+        rank = current()
+        found: Communicator | None = rank.kept.get(self.name)
+        if found is None:
+            found = rank.kept[self.name] = self.make(rank)
+            rank.host.labels[found.context] = found.name
+        return found
+
+
+def _world(rank: Rank) -> Communicator:
+    return Communicator(0, _everybody(rank.host.size), rank.number, "MPI_COMM_WORLD")
+
+
+def _self(rank: Rank) -> Communicator:
+    return Communicator(1 + rank.number, (rank.number,), 0, "MPI_COMM_SELF")
+
+
+@lru_cache(maxsize=4)
+def _everybody(size: int) -> Group:
+    return tuple(range(size))
+
+
+WORLD = Predefined("COMM_WORLD", _world)
+SELF = Predefined("COMM_SELF", _self)
+
+
+def ticket(rank: Rank) -> int:
+    """Return the context that a communicator gets if this rank is its first member.
+
+    Every rank counts its own, so that no two communicators ever have the same: all members ask
+    for one, tell each other, and take that of the first.
+    """
+    count: int = rank.kept.get("communicators", 0)
+    return 1 + rank.host.size * (1 + count) + rank.number
+
+
+def found(rank: Rank, context: int, group: Iterable[int]) -> Communicator | None:
+    """Return the new communicator as `rank` sees it, None where it is no member."""
+    members = tuple(group)
+    if rank.number not in positions(members):
+        return None
+    if members[0] == rank.number:
+        rank.kept["communicators"] = rank.kept.get("communicators", 0) + 1
+    return Communicator(context, members, positions(members)[rank.number])
+
+
+def meeting_context(context: int, group: Group, tag: int) -> int:
+    """Return a context for an agreement among some members of a communicator only.
+
+    It is negative, so that it is none of those that communicators have.
+    """
+    digest = hashlib.blake2b(repr((context, group, tag)).encode(), digest_size=7).digest()
+    return -1 - int.from_bytes(digest, "big")

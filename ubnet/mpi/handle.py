@@ -1,0 +1,69 @@
+"""A handle: what a program holds of a communicator, datatype, group, operation or request.
+
+Two handles are equal when they stand for the same thing; one that stands for nothing is null.
+Freeing makes it null. Predefined handles are the same objects for all ranks, and pickle by name.
+"""
+
+from typing import Any, ClassVar, Self
+
+
+class Handle:
+    """The common part of all handles.
+
+    Parameters
+    ----------
+    other : Handle, optional
+        A handle of the same kind, to stand for the same thing.
+    """
+
+    __slots__ = ("__weakref__", "_name", "_ref")
+    __hash__ = None  # type: ignore[assignment]  # as in mpi4py: what compares by value has none
+
+    _kind: ClassVar[type["Handle"]]
+
+    def __init__(self, other: "Handle | None" = None) -> None:
+        if other is not None and not isinstance(other, self._kind):
+            raise TypeError(f"expecting {self._kind.__name__}, got {type(other).__name__}")
+        self._ref: Any = None if other is None else other._ref
+        self._name = ""
+
+    @classmethod
+    def _of(cls, ref: Any, name: str = "") -> Self:
+        """Return a handle of something; `name` makes it a predefined one."""
+        made = cls.__new__(cls)
+        made._ref, made._name = ref, name
+        return made
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, self._kind):
+            return NotImplemented
+        return self._ref is other._ref
+
+    def __bool__(self) -> bool:
+        return self._ref is not None
+
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        if not self._name:
+            raise ValueError(f"cannot pickle {type(self).__name__}: only predefined handles can be")
+        return predefined, (self._name,)
+
+    def free(self) -> None:
+        """Free what it stands for, unless it is predefined or null."""
+        if self and not self._name:
+            self.Free()
+
+    def Free(self) -> None:
+        """Free what it stands for; the handle is null then."""
+        self._ref = None
+
+
+def predefined(name: str) -> Handle:
+    """Return the predefined handle of that name.
+
+    >>> predefined("COMM_WORLD").name
+    'MPI_COMM_WORLD'
+    """
+    from ubnet import mpi
+
+    handle: Handle = getattr(mpi, name)
+    return handle

@@ -1,0 +1,90 @@
+"""Pickling: how the lower-case methods turn objects into bytes and back."""
+
+import pickle as standard
+from collections.abc import Callable
+from typing import Any
+
+
+class Pickle:
+    """Turns objects into bytes and back.
+
+    Parameters
+    ----------
+    dumps, loads : callable, optional
+        What to use instead of the standard pickle.
+    protocol : int, optional
+        Pickle protocol; by default the highest.
+
+    Examples
+    --------
+    >>> Pickle().loads(Pickle().dumps([1, 2]))
+    [1, 2]
+    """
+
+    def __init__(
+        self,
+        dumps: "Callable[..., bytes] | Pickle | None" = None,
+        loads: Callable[..., Any] | None = None,
+        protocol: int | None = None,
+        threshold: int | None = None,
+    ) -> None:
+        given = dumps._dumps if isinstance(dumps, Pickle) else dumps
+        if isinstance(dumps, Pickle):
+            loads = dumps._loads
+        self._dumps: Callable[..., Any] = given or standard.dumps
+        self._loads: Callable[..., Any] = loads or standard.loads
+        if protocol is None and self._dumps is standard.dumps:
+            protocol = standard.HIGHEST_PROTOCOL
+        self.PROTOCOL = protocol
+        self.THRESHOLD = 1 << 18 if threshold is None else threshold
+
+    def dumps(self, obj: Any) -> bytes:
+        """Return an object as bytes."""
+        if self.PROTOCOL is None:
+            return bytes(self._dumps(obj))
+        return bytes(self._dumps(obj, self.PROTOCOL))
+
+    def loads(self, data: Any) -> Any:
+        """Return the object that bytes hold."""
+        return self._loads(data)
+
+    def dumps_oob(self, obj: Any) -> tuple[bytes, list[memoryview]]:
+        """Return an object as bytes, large buffers apart."""
+        buffers: list[memoryview] = []
+
+        def keep_apart(buffer: standard.PickleBuffer) -> bool:
+            raw = buffer.raw()
+            if raw.nbytes < self.THRESHOLD:
+                return True
+            buffers.append(raw)
+            return False
+
+        protocol = max(self.PROTOCOL or standard.HIGHEST_PROTOCOL, 5)
+        return bytes(self._dumps(obj, protocol, buffer_callback=keep_apart)), buffers
+
+    def loads_oob(self, data: Any, buffers: Any) -> Any:
+        """Return the object that bytes and the buffers apart hold."""
+        return self._loads(data, buffers=buffers)
+
+
+pickle = Pickle()
+"""What all lower-case methods use; a program may set its methods' parts anew by ``__init__``."""
+
+
+def load(data: Any) -> Any:
+    """Return the object of a message; an empty one holds None."""
+    return pickle.loads(data) if data is not None and len(data) else None
+
+
+def dump_each(objects: Any, blocks: int) -> list[bytes]:
+    """Return each object as bytes; None stands for a None for every rank.
+
+    Raises
+    ------
+    ValueError
+        If there are not as many as ranks.
+    """
+    items = [None] * blocks if objects is None else list(objects)
+    if len(items) != blocks:
+        raise ValueError(f"expecting {blocks} items, got {len(items)}")
+    return [pickle.dumps(item) for item in items]
