@@ -5,7 +5,6 @@ from typing import Any
 import numpy as np
 
 from ubnet.builder import FabricBuilder
-from ubnet.errors import OptionError
 from ubnet.fabric import Fabric, Ints
 
 from . import constants as c
@@ -15,20 +14,21 @@ from .transports import (
     UB_ENGINES,
     cloudmatrix_transports,
     roce_wire_share,
+    whole_number,
 )
 from .ub_clos import add_ub
 from .vpc import add_vpc
 
 
 def cloudmatrix384(
-    nodes: int = 48,
+    nodes: int = int(c.NODES),
     *,
     paths: str = "spray",
-    aiv_cores: int = 48,
+    aiv_cores: int = int(c.AIV_CORES),
     rdma_paths: str = "hash",
-    rdma_leaf_radix: int = 128,
-    rdma_oversubscription: float = 1,
-    vpc_stream_rate: float = 5e9,
+    rdma_leaf_radix: int = int(c.LEAF_RADIX),
+    rdma_oversubscription: float = c.OVERSUBSCRIPTION.value,
+    vpc_stream_rate: float = c.STREAM_RATE.value,
 ) -> Fabric:
     """Build a CloudMatrix supernode; the full one has 48 nodes.
 
@@ -69,8 +69,7 @@ def cloudmatrix384(
     59
     """
     options = dict(locals())
-    if isinstance(nodes, bool) or nodes != int(nodes) or not 1 <= nodes <= int(c.NODES):
-        raise OptionError(f"nodes is {nodes}: a supernode has 1 to {int(c.NODES)} nodes")
+    nodes = whole_number("nodes", nodes, int(c.NODES), "a supernode has")
     transports = cloudmatrix_transports(aiv_cores, vpc_stream_rate)
     build = FabricBuilder(f"cloudmatrix{nodes * int(c.NPUS)}", options)
     racks = np.arange(nodes) // int(c.NODES_PER_RACK)

@@ -70,7 +70,7 @@ class LeafSpineRouter:
 
     def _cross(self, src: Ints, dst: Ints, flow: Ints) -> tuple[Ints, Ints]:
         """Return each flow's link up from its leaf and link down to the other."""
-        if self.paths == "spray":
+        if self.paths == "spray" or not self.spines:
             return np.zeros(len(src), dtype=np.int64), np.zeros(len(src), dtype=np.int64)
         uplinks = self.cross_up.shape[1]
         out = pick(path_hash(src, dst, flow), uplinks)
@@ -147,10 +147,11 @@ def add_rdma(
 
 def _tree(dies: int, radix: int, oversubscription: float) -> tuple[int, int, int]:
     """Return the ports down and up of a leaf and the number of spines (0 = one leaf suffices)."""
-    if radix < 2 or not oversubscription > 0:
+    if not isinstance(radix, int) or radix < 2:
+        raise OptionError(f"rdma_leaf_radix is {radix!r}: give 2 ports or more, such as 128")
+    if not isinstance(oversubscription, int | float) or not oversubscription > 0:
         raise OptionError(
-            f"rdma_leaf_radix is {radix} and rdma_oversubscription {oversubscription}: "
-            "give a radix of at least 2 and an oversubscription above 0, such as 128 and 1"
+            f"rdma_oversubscription is {oversubscription!r}: give ports down to ports up, such as 2"
         )
     below = min(max(int(radix * oversubscription / (1 + oversubscription)), 1), radix - 1)
     uplinks = min(max(round(below / oversubscription), 1), radix - below)

@@ -1,6 +1,7 @@
 """The five ways in which a CloudMatrix moves bytes, from the table of constants."""
 
 from math import exp
+from operator import index
 
 from ubnet.errors import OptionError
 from ubnet.fabric import FAR, NODE
@@ -34,10 +35,20 @@ def aiv_fraction(cores: int) -> float:
         If a die has no such number of vector cores.
     """
     most = int(c.AIV_CORES)
-    if isinstance(cores, bool) or cores != int(cores) or not 1 <= cores <= most:
-        raise OptionError(f"aiv_cores is {cores}: a die has {most} vector cores, give 1 to {most}")
+    cores = whole_number("aiv_cores", cores, most, "the vector cores of a die that it may use:")
     scale = c.AIV_CORE_SCALE.value
     return (1 - exp(-cores / scale)) / (1 - exp(-most / scale))
+
+
+def whole_number(option: str, value: int, most: int, what: str) -> int:
+    """Return an option's value, a whole number from 1 to `most`, or raise `OptionError`."""
+    try:
+        number = index(value)
+    except TypeError:
+        number = 0
+    if not 1 <= number <= most:
+        raise OptionError(f"{option} is {value!r}: {what} 1 to {most}")
+    return number
 
 
 def roce_wire_share() -> float:
@@ -55,8 +66,8 @@ def cloudmatrix_transports(aiv_cores: int, stream_rate: float) -> tuple[Transpor
     stream_rate : float
         The largest rate of one VPC flow in bytes/s.
     """
-    if not stream_rate > 0:
-        raise OptionError(f"vpc_stream_rate is {stream_rate}: give bytes/s above 0, such as 5e9")
+    if not isinstance(stream_rate, int | float) or not stream_rate > 0:
+        raise OptionError(f"vpc_stream_rate is {stream_rate!r}: give bytes/s above 0, such as 5e9")
     return (
         _aiv(aiv_cores),
         _dma("sdma", c.SDMA_STARTUP),

@@ -111,7 +111,7 @@ def add_ub(
     build : FabricBuilder
         Holds the endpoints already.
     dies, cpus : ndarray of int64, shape (nodes, dies a node) and (nodes, CPUs a node)
-        Endpoint numbers.
+        Endpoint numbers; together all endpoints of the fabric.
     names : sequence of str
         The name of every endpoint.
     racks : ndarray of int64, shape (nodes,)
@@ -129,10 +129,6 @@ def add_ub(
     nodes = len(dies)
     node, package = _places(dies, cpus)
     l1, l2 = _add_chips(build, nodes, racks)
-    members = np.concatenate([dies.ravel(), cpus.ravel()])
-    order = np.argsort(members)
-    if not np.array_equal(members[order], np.arange(len(names))):
-        raise OptionError("UB joins all endpoints of the fabric: give every die and CPU")
     ports = _add_ports(build, dies, cpus, names, l1, split=paths == "hash")
     cross = _add_cross(build, l1, l2, split=paths != "spray")
     mate = _add_package_links(build, dies, names)

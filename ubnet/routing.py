@@ -91,7 +91,8 @@ class GraphRouter:
         NoRoute
             If the plane does not join a pair.
         """
-        steps: list[_Steps] = []
+        nothing = np.zeros(0, dtype=np.int64)
+        steps = [_Steps(nothing, nothing, np.zeros(0))]
         latency = np.zeros(len(src), dtype=np.int64)
         for first in range(0, len(src), _CHUNK):
             part = slice(first, first + _CHUNK)
@@ -175,12 +176,7 @@ class GraphRouter:
 
     def _collect(self, steps: list[_Steps], latency: Ints) -> Routes:
         """Sort steps by flow, and sum the parts on links of one bundle."""
-        flow, link, part = (
-            np.concatenate([np.zeros(0, dtype=kind), *column])
-            for kind, column in zip(
-                (np.int64, np.int64, np.float64), zip(*steps, strict=True) or ((),) * 3, strict=True
-            )
-        )
+        flow, link, part = (np.concatenate(column) for column in zip(*steps, strict=True))
         resource = self.links.resource[link]
         key = flow * (int(self.links.resource.max(initial=0)) + 1) + resource
         _, first, place = np.unique(key, return_index=True, return_inverse=True)

@@ -161,7 +161,7 @@ class Transport:
         share += post * 1e-12 * fabric.capacity[engine] / np.maximum(size, 1)
         startup += routes.latency_ps + np.where(size == 0, post, 0)
         ptr, link, part = _with_engine(routes, self.wire_share, engine, share)
-        cap = np.full(len(src), self.rate_cap)
+        cap = np.where(src == dst, np.inf, self.rate_cap)
         return FlowColumns(size, startup, ptr, link, part, cap, routes.latency_ps)
 
     def _engine(
