@@ -1,7 +1,7 @@
 """The one decorator of every Numba kernel: arrays in, arrays out, the same numbers everywhere."""
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numba
 
@@ -24,5 +24,4 @@ def kernel(function: F) -> F:
     callable
         The compiled dispatcher, or the function itself under ``NUMBA_DISABLE_JIT=1``.
     """
-    compiled: F = numba.njit(cache=True, fastmath=False, nogil=True)(function)
-    return compiled
+    return cast(F, numba.njit(cache=True, fastmath=False, nogil=True)(function))
