@@ -1,10 +1,11 @@
 """One dispatch or combine of all ranks, run with real bytes and timed: what a bench calls."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ubnet.errors import NoRoute, OptionError, did_you_mean
 from ubnet.fabric import Fabric, Ints
 from ubnet.transport import Transport
+from ubnet.units import format_time
 
 from .fused import Fused, FusedTiming
 from .fused_model import CLOUDMATRIX, FusedModel
@@ -132,8 +133,12 @@ class ExpertParallel:
             self.model,
         )
         run = fused.dispatch if self.op == DISPATCH else fused.combine
-        tried = [run(choice) for choice in self._choices(transport, plane)]
-        return min(tried, key=lambda timing: timing.time_ps)
+        if transport != "auto":
+            return run(self.fabric.transport(transport))
+        tried = [run(choice) for choice in self._choices(plane)]
+        times = ", ".join(f"{t.transport} {format_time(t.time_ps)}" for t in tried)
+        best = min(tried, key=lambda timing: timing.time_ps)
+        return replace(best, reason=f"least modelled time: {times}")
 
     def wrong(self) -> int:
         """Run it with real bytes, rank by rank; return how many elements came out wrong."""
@@ -143,9 +148,7 @@ class ExpertParallel:
             return wrong_combine(self.routing, self.ranks, self.tokens, self.hidden)
         return wrong_dispatch(self.routing, self.ranks, self.tokens, self.hidden, self.quant)
 
-    def _choices(self, transport: str, plane: str) -> list[Transport]:
-        if transport != "auto":
-            return [self.fabric.transport(transport)]
+    def _choices(self, plane: str) -> list[Transport]:
         self.fabric.plane(plane)
         found = [t for t in self.fabric.transports.values() if t.plane == plane]
         if not found:

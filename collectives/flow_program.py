@@ -5,8 +5,8 @@ from numpy.typing import ArrayLike
 
 from ubnet.fabric import Floats, Ints
 from ubnet.flowsim import simulate_flows
+from ubnet.timing import lower_bound, resource_bytes
 from ubnet.transport import FlowColumns
-from ubnet.units import PS_PER_S
 
 Group = tuple[Ints, Ints]
 """Ids that ranks wait for: the rank that waits and the id, one a row."""
@@ -36,6 +36,7 @@ class FlowProgram:
         self.size = 0
         self._columns: list[FlowColumns] = []
         self._delays: list[Ints] = []
+        self._weights: list[Floats] = []
         self._waits: list[Ints] = []
         self._deps: list[Ints] = []
 
@@ -45,6 +46,7 @@ class FlowProgram:
         rank: Ints,
         after: Ints | None = None,
         delay_ps: ArrayLike = 0,
+        weight: ArrayLike = 1.0,
     ) -> Ints:
         """Add flows; those of rank r wait for ``after[r]`` and for `delay_ps` more.
 
@@ -58,6 +60,8 @@ class FlowProgram:
             An id for every rank; default: they wait for nothing.
         delay_ps : array_like of int
             Picoseconds.
+        weight : array_like of float
+            Weight of each flow where it shares a resource.
 
         Returns
         -------
@@ -66,7 +70,7 @@ class FlowProgram:
         """
         deps = np.zeros(0, dtype=np.int64) if after is None else after[rank]
         waits = np.full(len(rank), 0 if after is None else 1)
-        return self._add(columns, waits, deps, delay_ps)
+        return self._add(columns, waits, deps, delay_ps, weight)
 
     def meet(self, duration_ps: ArrayLike, *groups: Group) -> Ints:
         """Let every rank wait for all ids that the groups name for it, then `duration_ps` more.
@@ -102,36 +106,31 @@ class FlowProgram:
             whole.route_ptr,
             whole.route_link,
             whole.route_share,
+            weight=np.concatenate(self._weights),
             rate_cap=whole.rate_cap,
             dep_ptr=np.concatenate([[0], np.cumsum(np.concatenate(self._waits))]),
             dep=np.concatenate(self._deps),
             startup_ps=whole.startup_ps + np.concatenate(self._delays),
         )
 
-    def loads(self, capacity: Floats) -> Floats:
-        """Return what each resource carries in all, in bytes times share; shape (resources,)."""
-        whole = self._whole()
-        carried = np.repeat(whole.nbytes, np.diff(whole.route_ptr)) * whole.route_share
-        loads: Floats = np.bincount(whole.route_link, carried, len(capacity)).astype(np.float64)
-        return loads
+    def loads(self, resources: int) -> Floats:
+        """Return bytes times share of all stages on every resource, shape (resources,)."""
+        return resource_bytes(self._whole(), resources)
 
-    def busiest(self, capacity: Floats) -> tuple[int, int]:
-        """Return the resource that needs longest for its load, and the lower bound by it.
+    def bound(self, capacity: Floats) -> tuple[int, int]:
+        """Return the least time in picoseconds by `ubnet.timing.lower_bound`, and its resource."""
+        return lower_bound(self._whole(), self.loads(len(capacity)), capacity)
 
-        The bound is that need plus the shortest start-up of a flow that uses the resource, in
-        picoseconds; (-1, 0) where nothing is carried.
-        """
-        whole = self._whole()
-        if not len(whole.route_link):
-            return -1, 0
-        needed = self.loads(capacity) / capacity
-        resource = int(np.argmax(needed))
-        flow = np.repeat(np.arange(self.size), np.diff(whole.route_ptr))
-        startup = whole.startup_ps[flow[whole.route_link == resource]].min()
-        return resource, int(needed[resource] * PS_PER_S + startup)
-
-    def _add(self, columns: FlowColumns, waits: Ints, deps: Ints, delay_ps: ArrayLike) -> Ints:
+    def _add(
+        self,
+        columns: FlowColumns,
+        waits: Ints,
+        deps: Ints,
+        delay_ps: ArrayLike,
+        weight: ArrayLike = 1.0,
+    ) -> Ints:
         self._columns.append(columns)
+        self._weights.append(np.broadcast_to(np.asarray(weight, dtype=np.float64), len(waits)))
         self._delays.append(np.broadcast_to(np.asarray(delay_ps, dtype=np.int64), len(waits)))
         self._waits.append(waits)
         self._deps.append(deps)

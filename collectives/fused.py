@@ -42,8 +42,8 @@ class FusedTiming:
     stage_end_ps : mapping of str to ndarray of int64, shape (ranks,)
         End of each rank's stages: ``tokens`` (its copies have arrived), ``barrier`` (dispatch
         alone), ``arrived`` (what it waits for has come).
-    transport, plane : str
-        How the bytes moved.
+    transport, plane, reason : str
+        How the bytes moved, and why so.
     resource_bytes : ndarray of float64, shape (resources,)
         What every resource of the fabric carried, bytes times share.
     lower_bound_ps : int
@@ -59,6 +59,7 @@ class FusedTiming:
     stage_end_ps: Mapping[str, Ints]
     transport: str
     plane: str
+    reason: str
     resource_bytes: Floats
     lower_bound_ps: int
     busiest: str
@@ -115,8 +116,8 @@ class Fused:
         met = program.meet(model.barrier_ps, (everyone, written))
         to, flags = self._flags(program, transport, met)
         arrived = program.meet(0, (everyone, met), (to, flags))
-        row = copy_bytes + bytes_per_copy(self.hidden, self.quant)
-        done = program.meet(self._memory_ps(self.copies.sum(axis=0) * row), (everyone, arrived))
+        read_and_written = 2 * self.copies.sum(axis=0) * copy_bytes
+        done = program.meet(self._memory_ps(read_and_written), (everyone, arrived))
         stages = {"tokens": written, "barrier": met, "arrived": arrived}
         return self._timing(program, transport, stages, done)
 
@@ -164,9 +165,13 @@ class Fused:
             targets=fan[src],
             messages=0 if direct else 1,
         )
+        # Copies leave in the order of the tokens, so that all flows of a rank end together.
+        weight = copies[src, dst]
         if direct:
-            return prepared, src, dst, program.send(columns, src, delay_ps=first_ps)
-        return prepared, src, dst, program.send(columns, src, after=prepared)
+            ids = program.send(columns, src, delay_ps=first_ps, weight=weight)
+        else:
+            ids = program.send(columns, src, after=prepared, weight=weight)
+        return prepared, src, dst, ids
 
     def _flags(self, program: FlowProgram, transport: Transport, after: Ints) -> tuple[Ints, Ints]:
         """Add a flag from every rank to every other; return targets and ids."""
@@ -198,8 +203,8 @@ class Fused:
     ) -> FusedTiming:
         capacity = self.fabric.capacity
         finish = program.run(capacity)
-        loads = program.loads(capacity)
-        resource, bound = program.busiest(capacity)
+        loads = program.loads(len(capacity))
+        bound, resource = program.bound(capacity)
         time_ps = int(finish[done].max())
         busy = loads[resource] / capacity[resource] * PS_PER_S / time_ps if resource >= 0 else 0.0
         return FusedTiming(
@@ -208,6 +213,7 @@ class Fused:
             stage_end_ps={name: finish[ids] for name, ids in stages.items()},
             transport=transport.name,
             plane=transport.plane,
+            reason="given",
             resource_bytes=loads,
             lower_bound_ps=bound,
             busiest=self.fabric.resource_names[resource] if resource >= 0 else "",

@@ -40,7 +40,7 @@ class FusedModel:
 
 CLOUDMATRIX = FusedModel(
     launch_ps=int(20.5 * PS_PER_US),
-    barrier_ps=int(32.5 * PS_PER_US),
+    barrier_ps=32 * PS_PER_US,
     token_ps=4 * PS_PER_US,
     sources={
         "launch_ps": "fitted to P Table 7, combine at EP 8, 32, 256; dispatch takes the same",

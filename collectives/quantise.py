@@ -17,6 +17,9 @@ Singles = NDArray[np.float32]
 
 BF16_BYTES = 2
 INT8_MAX = 127
+LARGEST_SCALE = np.float32(2.0**126)
+"""Keeps s and 1 / s ordinary numbers for the tiniest tokens."""
+SMALLEST = np.float32(INT8_MAX) / LARGEST_SCALE
 SCALE_BYTES = 512
 """A token's scale is padded to 512 bytes (P, section 4.2)."""
 
@@ -136,11 +139,13 @@ def quantise_rows(tokens: Bits, out: NDArray[np.int8], inverse: Singles) -> int:
         if largest >= 0x7F80:
             return t
         top[0] = np.uint32(largest) << np.uint32(16)
-        scale = np.float32(1.0)
-        inverse[t] = np.float32(1.0)
-        if largest > 0:
+        if largest == 0:
+            scale = np.float32(1.0)
+        elif top_value[0] < SMALLEST:
+            scale = LARGEST_SCALE
+        else:
             scale = np.float32(INT8_MAX) / top_value[0]
-            inverse[t] = np.float32(1.0) / scale
+        inverse[t] = np.float32(1.0) / scale
         for h in range(hidden):
             out[t, h] = np.int8(np.rint(row[h] * scale))
     return -1
