@@ -62,7 +62,7 @@ def ring(ranks: int, count: int, *, chunks: int = 1) -> Schedule:
     own = builder.add(0, rank, rank, 0, 0, count)
     chain = chains(builder, part.block, 2 * (ranks - 1), part, chunks)
     collects = chain.hop < ranks - 1
-    before = np.where((chain.hop == 0) & (chain.before < 0), own[chain.src], chain.before)
+    starts = np.where(chain.hop == 0, own[chain.src], -1)
     builder.add(
         chain.step,
         chain.src,
@@ -72,7 +72,7 @@ def ring(ranks: int, count: int, *, chunks: int = 1) -> Schedule:
         part.size,
         src_buf=OUTPUT,
         kind=np.where(collects, REDUCE, COPY),
-        after=np.stack([before, np.where(collects, own[chain.dst], -1)], axis=-1),
+        after=chain.after(starts, np.where(collects, own[chain.dst], -1)),
     )
     return builder.build()
 

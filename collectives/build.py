@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from ubnet.errors import OptionError
 from ubnet.fabric import Fabric
 from ubnet.schedule import Schedule
+from ubnet.transport import WRITE
 
 from .registry import Operation
 from .registry import operation as find
@@ -27,6 +28,8 @@ def build(
     endpoints: NDArray[np.int64] | None = None,
     itemsize: int = 4,
     transport: str = "auto",
+    plane: str = "ub",
+    op: str = WRITE,
     parts: Sequence[Sequence[Any]] | None = None,
 ) -> Schedule:
     """Build the schedule of a collective operation.
@@ -56,8 +59,8 @@ def build(
         The endpoint of every rank; for ``auto``, by default the first ones.
     itemsize : int
         Bytes of an element; for ``auto``.
-    transport : str
-        How the bytes will be moved; for ``auto``.
+    transport, plane, op : str
+        How the bytes will be moved; for ``auto``, as for `ubnet.collectives.choose`.
     parts : sequence of (sendcounts, sdispls, recvcounts, rdispls), optional
         What each rank gives; for all_to_all_v only, and there needed.
 
@@ -96,6 +99,8 @@ def build(
             chunks=chunks,
             commutative=commutative,
             transport=transport,
+            plane=plane,
+            op=op,
         )
     elif name == "auto":
         name = known.candidates(commutative=commutative)[0]

@@ -13,7 +13,7 @@ from ubnet.fabric import Fabric, Ints
 from ubnet.transport import WRITE, Transport
 from ubnet.units import PS_PER_S
 
-from .phases import PHASES
+from .phases import PHASES, Phase
 from .pricing import Parts, Pricing
 from .registry import operation as find
 
@@ -94,25 +94,45 @@ def choose(
     places = np.asarray(endpoints, dtype=np.int64)
     ways = transports(fabric, transport, plane)
     names = known.candidates(commutative=commutative)
-    if len(places) < 2:
+    if len(places) < 2 or (count == 0 and known.name != "barrier"):
         return names[0], [Candidate(name, ways[0].name, 0, 0, 0, 0) for name in names]
+    pricing = [Pricing(fabric, way, op, places, itemsize) for way in ways]
     candidates = []
     for name in names:
         phases = PHASES[known.name, name](len(places), count, root, chunks)
-        found = [
-            Candidate.of(name, way.name, Pricing(fabric, way, op, places, itemsize).price(phases))
-            for way in ways
-        ]
-        candidates.append(min(found, key=lambda candidate: candidate.time_ps))
+        candidates.append(_fastest(name, phases, pricing))
     candidates.sort(key=lambda candidate: candidate.time_ps)
     return candidates[0].algorithm, candidates
 
 
 def transports(fabric: Fabric, name: str, plane: str) -> list[Transport]:
-    """Return the transport called `name`, or for ``auto`` all of the plane in their order."""
+    """Return the transport called `name`, or for ``auto`` all of the plane in their order.
+
+    Raises
+    ------
+    NoRoute
+        If there is none.
+    """
     if name != "auto":
         return [fabric.transport(name)]
+    fabric.plane(plane)
     found = [way for way in fabric.transports.values() if way.plane == plane]
     if not found:
-        raise NoRoute(f"fabric {fabric.name} has no transport on plane {plane!r}")
+        planes = ", ".join(dict.fromkeys(way.plane for way in fabric.transports.values()))
+        raise NoRoute(
+            f"fabric {fabric.name} has no transport on plane {plane!r}; it has some on: {planes}"
+        )
     return found
+
+
+def _fastest(algorithm: str, phases: list[Phase], pricing: list[Pricing]) -> Candidate:
+    """Return an algorithm by the fastest transport that joins its ranks."""
+    found, refused = [], []
+    for way in pricing:
+        try:
+            found.append(Candidate.of(algorithm, way.transport.name, way.price(phases)))
+        except NoRoute as error:
+            refused.append(error)
+    if not found:
+        raise refused[0]
+    return min(found, key=lambda candidate: candidate.time_ps)

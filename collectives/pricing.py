@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ubnet.fabric import Fabric, Floats, Ints
-from ubnet.transport import FlowColumns, Transport
+from ubnet.transport import WRITE, FlowColumns, Transport
 from ubnet.units import PS_PER_S
 
 from .phases import Chain, Phase
@@ -85,8 +85,8 @@ class Pricing:
         reduction = self._reductions(chain, chain.reduced / chain.chunks)
         hop = startup + wire + reduction
         path = _longest_path(hop, chain.hops * chain.turns)
-        behind = (chain.chunks - 1) * max(hop[0], wire.max()) / hop[path].sum()
-        share = 1 / chain.turns + behind
+        behind = (chain.chunks - 1) * hop.max() / hop[path].sum()
+        share = (1 + behind) / chain.turns
         longest = Parts(*(part[path].sum() * share for part in (startup, wire, reduction)))
         slow = int(np.argmax(wire))
         carried = chain.passes * chain.chunks * wire[slow]
@@ -97,8 +97,20 @@ class Pricing:
         """Return the messages as flows, and the flow of each entry of their routes."""
         src, dst = self.endpoints[phase.src], self.endpoints[phase.dst]
         nbytes = np.asarray(count * self.itemsize, dtype=np.int64)
-        flows = self.transport.flows(self.fabric, self.op, src, dst, nbytes, targets=phase.targets)
+        targets = self._targets(phase, src if self.op == WRITE else dst)
+        flows = self.transport.flows(self.fabric, self.op, src, dst, nbytes, targets=targets)
         return flows, np.repeat(np.arange(len(src)), np.diff(flows.route_ptr))
+
+    def _targets(self, phase: Phase, active: Ints) -> Ints:
+        """Return how many targets the engine of each active side serves in the step.
+
+        Where packages have a link of their own, a rank's mates there need no engine.
+        """
+        if phase.targets == 1 or self.transport.package_startup_ps is None:
+            return np.full(len(active), phase.targets)
+        package = self.fabric.package_of
+        sharing = np.bincount(package[self.endpoints])
+        return np.maximum(phase.targets - sharing[package[active]] + 1, 1)
 
     def _load(self, phase: Phase, flows: FlowColumns, owner: Ints, chosen: Ints) -> Floats:
         """Return the seconds that each resource needs for the chosen messages."""

@@ -57,7 +57,7 @@ def ring(ranks: int, count: int, *, root: int = 0, chunks: int = 1) -> Schedule:
         src_buf=np.where(chain.hop == 0, INPUT, SCRATCH),
         dst_buf=np.where(chain.dst == root, OUTPUT, SCRATCH),
         kind=REDUCE,
-        after=np.stack([chain.before, own[chain.dst]], axis=-1),
+        after=chain.after(own[chain.dst]),
     )
     return builder.build()
 

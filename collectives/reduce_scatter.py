@@ -64,7 +64,7 @@ def ring(ranks: int, count: int, *, chunks: int = 1) -> Schedule:
         src_buf=np.where(chain.hop == 0, INPUT, SCRATCH),
         dst_buf=np.where(last, OUTPUT, SCRATCH),
         kind=REDUCE,
-        after=np.stack([chain.before, own], axis=-1),
+        after=chain.after(own),
     )
     return builder.build()
 

@@ -10,7 +10,7 @@ from .blocks import Ints, Pieces
 
 
 class Chains(NamedTuple):
-    """The hops of many chains, each column of shape (hops, chains) or broadcast to it.
+    """The hops of many chains, in columns that broadcast to the shape (hops, chains).
 
     Attributes
     ----------
@@ -20,8 +20,9 @@ class Chains(NamedTuple):
         Number of the step; every chunk has steps of its own.
     src, dst : ndarray of int64
         The ranks that pass the piece on and receive it.
-    before : ndarray of int64
-        The operation that each hop waits for, -1 = none.
+    before : ndarray of int64, shape (hops, chains, 2)
+        What each hop waits for, -1 = nothing: the hop that brought its piece, and the same hop of
+        the chunk ahead.
     """
 
     hop: Ints
@@ -30,15 +31,21 @@ class Chains(NamedTuple):
     dst: Ints
     before: Ints
 
+    def after(self, *more: Ints) -> Ints:
+        """Return what each hop waits for, with further operations."""
+        shape = self.before.shape[:2]
+        columns = [np.broadcast_to(column, shape)[..., None] for column in more]
+        return np.concatenate([self.before, *columns], axis=-1)
+
 
 def chains(
     builder: ScheduleBuilder, first: Ints, hops: int, part: Pieces, chunks: int, *, stride: int = 0
 ) -> Chains:
     """Lay out one chain for every piece, to be added to `builder` next.
 
-    A hop waits for the hop that brought its piece, not for the rank's own earlier send: the engine
-    shares itself out. Only the first hops of a block's chunks wait for each other, because
-    flows that start together also end together, and chunks are to be apart in time.
+    A hop waits for the hop that brought its piece, not for other blocks that its rank sends: the
+    engine shares itself out. But the chunks of a block keep their order on every hop, because flows
+    that share an engine would all end late, and chunks are to be apart in time.
 
     Parameters
     ----------
@@ -55,11 +62,12 @@ def chains(
     stride : int, optional
         Step numbers between two hops; by default `chunks`.
     """
+    shape = hops, len(first)
     hop = np.arange(hops)[:, None]
+    number = len(builder) + np.arange(hops * len(first)).reshape(shape)
+    brought = np.where(hop > 0, number - len(first), -1)
+    ahead = np.where(part.chunk > 0, number - 1, -1)
     src = (first + hop) % builder.ranks
-    number = np.arange(hops * len(first)).reshape(hops, len(first)) + len(builder)
-    before = number - len(first)
-    if hops:
-        before[0] = np.where(part.chunk > 0, number[0] - 1, -1)
     step = hop * (stride or chunks) + part.chunk
+    before = np.stack([brought, ahead], axis=-1)
     return Chains(hop, step, src, (src + 1) % builder.ranks, before)

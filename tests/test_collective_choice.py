@@ -1,0 +1,144 @@
+"""The automatic choice: its formulas against the simulation, and what it picks."""
+
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ubnet.collectives import OPERATIONS, build, choose
+from ubnet.collectives.phases import PHASES
+from ubnet.errors import NoRoute
+from ubnet.fabric import Fabric
+from ubnet.fabrics import load_fabric
+from ubnet.timing import time_schedule
+
+REGRET = 1.15
+"""How much longer than the best algorithm the chosen one may take."""
+
+SIZES = (1 << 10, 1 << 18, 1 << 26)
+TIMED = [op.name for op in OPERATIONS.values() if op.name != "all_to_all_v"]
+FABRIC = load_fabric("cloudmatrix384")
+
+
+def places(how: str, ranks: int) -> Any:
+    if how == "shuffled":
+        return np.random.default_rng(3).permutation(768)[:ranks]
+    return np.arange(ranks) * {"die": 1, "npu": 2}[how]
+
+
+def compare(op: str, ranks: int, how: str, size: int, transport: str) -> tuple[float, list[float]]:
+    """Return the chosen time over the best one, and predicted over simulated times."""
+    endpoints = places(how, ranks)
+    count = OPERATIONS[op].count_of(size, ranks, 4)
+    name, candidates = choose(op, FABRIC, endpoints, count, 4, transport=transport)
+    took = {
+        c.algorithm: time_schedule(
+            build(op, ranks, count, algorithm=c.algorithm), FABRIC, endpoints, 4, transport
+        ).time_ps
+        for c in candidates
+    }
+    return took[name] / min(took.values()), [c.time_ps / took[c.algorithm] for c in candidates]
+
+
+def check(op: str, ranks: int, how: str, size: int, transport: str) -> None:
+    regret, ratios = compare(op, ranks, how, size, transport)
+    where = f"{op} on {ranks} ranks ({how}), {size} bytes, {transport}"
+    assert regret <= REGRET, where
+    assert 0.8 < min(ratios) <= max(ratios) < 1.2, where
+
+
+@pytest.mark.parametrize("ranks", [2, 3, 8, 17])
+@pytest.mark.parametrize("op", TIMED)
+def test_chosen_is_near_the_best_simulated(op: str, ranks: int) -> None:
+    for size in SIZES:
+        check(op, ranks, "die", size, "auto")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ranks", [7, 16, 32, 48])
+@pytest.mark.parametrize("op", TIMED)
+def test_chosen_is_near_the_best_simulated_elsewhere(op: str, ranks: int) -> None:
+    for how, size, transport in product(("die", "npu", "shuffled"), SIZES, ("aiv", "sdma")):
+        check(op, ranks, how, size, transport)
+
+
+def test_mesh_wins_small_and_ring_wins_large() -> None:
+    """The shape published for this machine [S]: all_reduce on 32 dies of two nodes."""
+    by_size = {}
+    for size in (1 << 16, 1 << 28):
+        name, candidates = choose("all_reduce", FABRIC, np.arange(32), size // 4, 4)
+        by_size[size] = name, {c.algorithm: c.time_ps for c in candidates}
+    assert by_size[1 << 16][0] == "mesh"
+    assert by_size[1 << 28][0] == "ring"
+    small = by_size[1 << 16][1]
+    assert 3 < small["ring"] / small["mesh"] < 8
+
+
+def test_parts_add_up_and_the_fastest_comes_first() -> None:
+    for op in TIMED:
+        name, candidates = choose(op, FABRIC, np.arange(20), 1000, 4)
+        assert candidates[0].algorithm == name
+        assert {c.algorithm for c in candidates} == set(OPERATIONS[op].algorithms)
+        times = [c.time_ps for c in candidates]
+        assert times == sorted(times)
+        for c in candidates:
+            assert c.time_ps == pytest.approx(c.startup_ps + c.wire_ps + c.reduction_ps)
+            assert (c.reduction_ps > 0) == OPERATIONS[op].reduces
+            assert c.startup_ps > 0
+
+
+def test_same_question_same_answer() -> None:
+    for op in TIMED:
+        first = choose(op, FABRIC, np.arange(48), 123, 4)
+        assert first == choose(op, load_fabric("cloudmatrix384"), np.arange(48), 123, 4)
+
+
+def test_rank_order_leaves_out_those_that_do_not_keep_it() -> None:
+    for op in TIMED:
+        _, candidates = choose(op, FABRIC, np.arange(8), 1 << 24, 4, commutative=False)
+        left = set(OPERATIONS[op].algorithms) - set(OPERATIONS[op].commutative_only)
+        assert {c.algorithm for c in candidates} == left
+    schedule = build(
+        "all_reduce", 8, 1 << 24, fabric=FABRIC, endpoints=np.arange(8), commutative=False
+    )
+    assert schedule.name == "all_reduce mesh"
+
+
+def test_chunks_are_priced() -> None:
+    """A pipelined chain beats the unpipelined one, in the formula as in the simulation."""
+    count = 1 << 22
+    for chunks in (1, 16):
+        _, candidates = choose("broadcast", FABRIC, np.arange(8), count, 4, chunks=chunks)
+        ring = next(c.time_ps for c in candidates if c.algorithm == "ring")
+        schedule = build("broadcast", 8, count, algorithm="ring", chunks=chunks)
+        took = time_schedule(schedule, FABRIC, np.arange(8), 4, "aiv").time_ps
+        assert ring == pytest.approx(took, rel=0.2)
+
+
+def test_one_rank_and_no_elements() -> None:
+    for op in TIMED:
+        assert choose(op, FABRIC, np.array([5]), 100, 4)[1][0].time_ps == 0
+        name, candidates = choose(op, FABRIC, np.arange(4), 0, 4)
+        assert name in OPERATIONS[op].algorithms
+        assert all(np.isfinite(c.time_ps) for c in candidates)
+
+
+def test_unknown_plane_is_named() -> None:
+    with pytest.raises(NoRoute, match="ubx"):
+        choose("barrier", FABRIC, np.arange(4), 0, 4, plane="ubx")
+
+
+def test_every_algorithm_has_its_phases() -> None:
+    assert set(PHASES) == {(o.name, name) for o in OPERATIONS.values() for name in o.algorithms}
+
+
+@pytest.mark.parametrize("paths", ["ecmp", "hash"])
+def test_other_paths_and_planes(paths: str) -> None:
+    fabric: Fabric = load_fabric("cloudmatrix384", paths=paths)
+    for plane in ("ub", "rdma"):
+        name, candidates = choose("all_to_all", fabric, np.arange(96), 1000, 4, plane=plane)
+        assert name in OPERATIONS["all_to_all"].algorithms
+        assert {c.transport for c in candidates} <= {
+            t.name for t in fabric.transports.values() if t.plane == plane
+        }
