@@ -22,6 +22,7 @@ from ubnet.cli.options import (
     place_options,
     sizes_option,
 )
+from ubnet.cli.portions import largest_portion, portions
 from ubnet.cli.results import Results
 from ubnet.collectives.build import build
 from ubnet.collectives.registry import OPERATIONS, Operation
@@ -29,7 +30,7 @@ from ubnet.place import all_places, place_ranks
 from ubnet.replay import Arena, replay
 from ubnet.report.row import Row
 from ubnet.report.table import legend
-from ubnet.schedule import OUTPUT, Schedule
+from ubnet.schedule import Schedule
 from ubnet.timing import time_schedule
 from ubnet.units import format_size
 
@@ -156,11 +157,12 @@ class Collectives:
             count,
             algorithm=algorithm,
             root=self.root if operation.rooted else 0,
-            chunks=self.chunks,
+            chunks=self.chunks if algorithm in ("auto", *operation.chunked) else 1,
             fabric=way.fabric,
             endpoints=self.endpoints,
             itemsize=dtype.itemsize,
             transport=way.transport,
+            plane=way.plane,
             parts=uneven or None,
         )
         timing = time_schedule(
@@ -191,15 +193,21 @@ class Collectives:
     def _wrong(self, call: Call, schedule: Schedule) -> int | None:
         """Run the schedule on real bytes, where they fit, and count what is wrong."""
         dtype = bench_dtype(self.dtype)
-        # Types that kernels do not know are checked through a float32 copy of one output.
-        need = int(schedule.sizes.sum()) * dtype.itemsize + 4 * int(schedule.sizes[:, OUTPUT].max())
+        elements = int(schedule.sizes.sum())
         size = format_size(call.count * dtype.itemsize)
+        what = f"{schedule.name} on {call.ranks} ranks, {size} each"
         if not moves_bytes(
-            self.payload, need, f"{schedule.name} on {call.ranks} ranks, {size} each"
+            self.payload,
+            elements * dtype.itemsize,
+            what,
+            least=largest_portion(schedule, dtype.itemsize),
         ):
             return None
         numbers = Numbers.for_sums(self.seed, dtype, call.ranks)
-        arena = Arena(schedule.sizes, dtype)
-        fill_inputs(arena, numbers)
-        replay(schedule, arena)
-        return wrong_elements(call, arena, numbers)
+        wrong = 0
+        for portion in portions(schedule, dtype.itemsize):
+            arena = Arena(portion.schedule.sizes, dtype)
+            fill_inputs(arena, numbers, portion.input_first)
+            replay(portion.schedule, arena)
+            wrong += wrong_elements(call, arena, numbers, portion.output_first)
+        return wrong

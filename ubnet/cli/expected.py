@@ -28,6 +28,12 @@ class Parts:
     first: Ints
     count: Ints
 
+    def within(self, begin: int, length: int) -> "Parts":
+        """Return what of it lies in `length` elements of the output from `begin` on."""
+        start = np.clip(self.at, begin, begin + length)
+        end = np.clip(self.at + self.count, begin, begin + length)
+        return Parts(start - begin, self.source, self.first + (start - self.at), end - start)
+
 
 @dataclass(frozen=True, slots=True)
 class Call:
@@ -50,23 +56,38 @@ class Call:
     uneven: Sequence[Sequence[Ints]] = ()
 
 
-def fill_inputs(arena: Arena, numbers: Numbers) -> None:
-    """Give every rank the numbers that it sends."""
-    for rank in arena.held:
-        numbers.fill(arena.input(int(rank)), int(rank))
+def fill_inputs(arena: Arena, numbers: Numbers, first: Ints) -> None:
+    """Give every rank the numbers that it sends.
+
+    Its input buffer begins at index ``first[rank]`` of what the rank has in all.
+    """
+    for rank in map(int, arena.held):
+        numbers.fill(arena.input(rank), rank, int(first[rank]))
 
 
-def wrong_elements(call: Call, arena: Arena, numbers: Numbers) -> int:
-    """Count the elements of all outputs that differ from what the operation must leave there."""
+def wrong_elements(call: Call, arena: Arena, numbers: Numbers, first: Ints) -> int:
+    """Count the elements of all outputs that differ from what the operation must leave there.
+
+    Parameters
+    ----------
+    call : Call
+        What was done.
+    arena : Arena
+        The memory after it.
+    numbers : Numbers
+        What was in the inputs.
+    first : ndarray of int64, shape (ranks,)
+        The index within a rank's whole output at which its output buffer begins.
+    """
     if call.op in SUMS:
-        return _wrong_sums(call, arena, numbers)
+        return _wrong_sums(call, arena, numbers, first)
     if call.op not in MOVES:
         return 0
     wrong = 0
     for rank in map(int, arena.held):
         output = arena.output(rank)
         if len(output):
-            parts = MOVES[call.op](call, rank)
+            parts = MOVES[call.op](call, rank).within(int(first[rank]), len(output))
             wrong += numbers.wrong_moved(output, parts.at, parts.source, parts.first, parts.count)
     return wrong
 
@@ -113,17 +134,17 @@ def _one(source: int, first: int, count: int) -> Parts:
     return Parts(*(np.array([value]) for value in (0, source, first, count)))
 
 
-def _wrong_sums(call: Call, arena: Arena, numbers: Numbers) -> int:
-    """Compare with the sums over all ranks, worked out once where the outputs are equal."""
-    scattered = call.op == "reduce_scatter"
-    wrong, total = 0, np.empty(0, dtype=np.int64)
+def _wrong_sums(call: Call, arena: Arena, numbers: Numbers, first: Ints) -> int:
+    """Compare with the sums over all ranks, worked out once where the outputs are the same."""
+    wrong, known, total = 0, None, np.empty(0, dtype=np.int64)
     for rank in map(int, arena.held):
         output = arena.output(rank)
-        if scattered or (len(output) and not len(total)):
-            first = rank * call.count if scattered else 0
-            total = numbers.sums(call.count, call.ranks, first)
-        if len(output):
-            wrong += wrong_equal(output, total)
+        if not len(output):
+            continue
+        begin = int(first[rank]) + (rank * call.count if call.op == "reduce_scatter" else 0)
+        if known != (begin, len(output)):
+            known, total = (begin, len(output)), numbers.sums(len(output), call.ranks, begin)
+        wrong += wrong_equal(output, total)
     return wrong
 
 

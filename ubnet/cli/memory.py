@@ -8,7 +8,7 @@ from ubnet.errors import OptionError
 PAYLOADS = ("auto", "real", "size")
 
 
-def moves_bytes(payload: str, need: int, what: str) -> bool:
+def moves_bytes(payload: str, need: int, what: str, *, least: int | None = None) -> bool:
     """Decide whether a bench moves real bytes or only counts them.
 
     Parameters
@@ -16,9 +16,11 @@ def moves_bytes(payload: str, need: int, what: str) -> bool:
     payload : {"auto", "real", "size"}
         The user's wish; ``auto`` is real where `need` is under half of the free memory.
     need : int
-        Estimated peak, in bytes.
+        Bytes of all buffers.
     what : str
         What would be run, for the note.
+    least : int, optional
+        Bytes of the buffers that stand at the same time, where it runs in portions.
 
     Raises
     ------
@@ -29,15 +31,16 @@ def moves_bytes(payload: str, need: int, what: str) -> bool:
         return False
     free = psutil.virtual_memory().available
     if payload == "real":
-        if need > free:
+        peak = need if least is None else least
+        if peak > free:
             raise OptionError(
-                f"{what} with real bytes needs {_about(need)} and {_about(free)} are free: "
+                f"{what} with real bytes needs {_about(peak)} and {_about(free)} are free: "
                 "use --payload size, fewer ranks or smaller sizes"
             )
         return True
     if need > free // 2:
         note(
-            f"{what}: size only, since real bytes need {_about(need)} and {_about(free)} are "
+            f"{what}: size only, since its buffers take {_about(need)} and {_about(free)} are "
             "free (--payload real insists)"
         )
         return False

@@ -1,6 +1,5 @@
 """The command ``ubnet topo``: list, show and check fabrics."""
 
-import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -100,7 +99,7 @@ def check(fabric: str, paths: str | None) -> None:
     faults = sum(f.verdict == FAULT for f in findings)
     _say(console, f"{len(findings)} checks, {faults} at fault")
     if faults:
-        sys.exit(1)
+        click.get_current_context().exit(1)
 
 
 def _load(name: str, paths: str | None) -> Fabric:
