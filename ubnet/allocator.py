@@ -6,7 +6,7 @@ All kernels that call each other live here, because Numba's cache goes stale acr
 comes in as named tuples of arrays, whose fields `ubnet.flowsim` describes by allocating them.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,8 +15,7 @@ from ubnet.jit import kernel
 
 I4 = NDArray[np.int32]
 I8 = NDArray[np.int64]
-F8 = NDArray[np.float64]
-U1 = NDArray[np.uint8]
+Table = Any  # np.recarray: its columns are attributes
 
 NEVER = 1 << 62
 PS_PER_S = 1e12
@@ -41,98 +40,123 @@ EPOCH = 8
 EVENTS = 9
 REALLOCATIONS = 10
 TOUCHED = 11
-CLOCK_FIELDS = 16
+REGIONS = 12  # re-allocations that were done in a region
+REGION = 13  # the number of the present region
+REGION_FLOWS = 14
+REGION_LINKS = 15
+HOPS = 16  # of all active flows
+MISSES = 17  # regions that grew too large, in a row
+WAIT = 18  # re-allocations to do in full before the next region is tried
+CHANGED_LINKS = 19
+CLOCK_FIELDS = 32
 
+BLOCK_BITS = 6  # active flows in blocks of 64, each with its first end
+# What `work` does.
+NO_EVENT = 0
+ALL_EVENTS = 1
+WATCHED_END = 2
 RECENT = 256  # recently used instants of the waiting queue; a power of two
 
 
-class Flows(NamedTuple):
-    """One row a flow."""
+# The state is a handful of tables (numpy record arrays): one row holds what is used together.
+FLOWS = [
+    ("level", "f8"),  # rate over weight
+    ("weight", "f8"),
+    ("cap", "f8"),  # bytes/s; inf where no cap can hold the flow back
+    ("rate", "f8"),  # bytes/s
+    ("first_hop", "i8"),  # the next flow's is where its hops end
+    ("stopped_by", "i4"),  # the full link that holds it back, or -1: its own cap
+    ("inside", "i4"),  # the last region that it was part of
+    ("open_in", "i4"),  # the filling in which it still rises
+    ("position", "i4"),  # among the active ones, or -1
+    ("left", "f8"),  # bytes left at `since_ps`
+    ("since_ps", "i8"),  # when `rate` last changed
+    ("volume", "i8"),
+    ("ready_ps", "i8"),  # the latest of its start and its dependencies' ends
+    ("startup_ps", "i8"),
+    ("finish_ps", "i8"),  # -1 before
+    ("pending", "i4"),  # dependencies that have not ended
+    ("first_edge", "i4"),  # to the flows that wait for this one
+    ("next_waiting", "i4"),  # the next flow of the same instant in the queue
+    ("bucket", "i4"),  # head of the instant's list, kept at the flow that opened it
+    ("watch", "i4"),
+    ("spare", "i4"),  # a row is two cache lines
+]
+HOPS_OF_FLOWS = [  # one row a link of a route; the active ones of a link are doubly linked
+    ("link", "i4"),
+    ("flow", "i4"),
+    ("share", "f8"),
+    ("next", "i4"),
+    ("prev", "i4"),
+]
+EDGES = [("flow", "i4"), ("next", "i4")]  # dependencies, listed by the flow that is waited for
+LINKS = [
+    ("free", "f8"),  # what its (frozen) flows leave, and what rounding lost of it
+    ("free_low", "f8"),
+    ("open_weight", "f8"),  # the part of `weight` that is not frozen
+    ("weight", "f8"),  # sum of share times weight of its flows in the region
+    ("first_hop", "i4"),
+    ("open_count", "i4"),
+    ("crowd", "i4"),  # its active flows
+    ("touched", "i4"),  # the last region that it was part of
+    ("left_in", "i4"),  # the last region before which a flow left it
+    ("stop_level", "f8"),  # the level at which it stopped flows inside; inf where it did not
+    ("offer", "f8"),  # what the flows outside of the region leave, and what rounding lost of it
+    ("offer_low", "f8"),
+    ("capacity", "f8"),
+    ("bytes", "f8"),  # carried by flows that have ended, times share
+    ("held", "i4"),  # flows outside of the region that it holds back
+    ("changed", "i4"),  # column of the links that flows have left
+    ("position", "i4"),  # among the busy links
+    ("busy", "i4"),  # column of the busy links
+    ("region", "i4"),  # column of the region's links
+]
+LISTS = [  # columns of flow ids, and of what goes with them
+    ("due_ps", "i8"),  # ends of the active flows at their present rates
+    ("waiting_ps", "i8"),
+    ("waiting", "i4"),
+    ("active", "i4"),
+    ("region", "i4"),
+    ("batch", "i4"),
+    ("reported", "i4"),
+]
+LEVELS = [("level", "f8"), ("of", "i8")]  # a heap of links, and of flows with caps as -1 - flow
+RECENT_INSTANTS = [("at_ps", "i8"), ("bucket", "i8")]
+BLOCKS = [("first_ps", "i8"), ("dirty", "i8")]  # the first end of each block of active flows
 
-    nbytes: I8
-    left: F8  # bytes left at `since_ps`
-    since_ps: I8  # when `rate` last changed
-    rate: F8  # bytes/s
-    end_ps: I8  # when an active flow will end at its present rate
-    finish_ps: I8  # -1 before
-    ready_ps: I8  # the latest of its start and its dependencies' ends
-    startup_ps: I8
-    weight: F8
-    cap: F8  # bytes/s; inf where no cap can hold the flow back
-    pending: I4  # dependencies that have not ended
-    position: I4  # in `Queues.active`, or -1
-    frozen: I4  # the epoch in which its rate was last set
-    watch: U1
-    first_hop: I8  # one more row than flows
-    first_edge: I4  # to the flows that wait for this one
-    next_waiting: I4  # the next flow of the same instant in the queue
-    bucket: I4  # head of the instant's list, kept at the flow that opened it
 
-
-class Hops(NamedTuple):
-    """One row a link of a route; the active ones of a link are a doubly linked list."""
-
-    link: I4
-    share: F8
-    flow: I4
-    next: I4
-    prev: I4
-
-
-class Edges(NamedTuple):
-    """One row a dependency, listed by the flow that is waited for."""
-
-    flow: I4
-    next: I4
-
-
-class Links(NamedTuple):
-    """One row a link."""
-
-    capacity: F8
-    bytes: F8  # carried by flows that have ended, times share
-    first_hop: I4
-    crowd: I4  # its active flows
-    position: I4  # in `Queues.busy_links`
-    free: F8  # capacity not given to frozen flows, and what rounding lost of it
-    free_low: F8
-    weight: F8  # sum of share times weight of its active flows
-    open_weight: F8  # the same of those not frozen
-    open_count: I4
-
-
-class Queues(NamedTuple):
-    """Lists, heaps and the scalars of the engine."""
+class Engine(NamedTuple):
+    """The tables of a simulation."""
 
     clock: I8
-    active: I4
-    busy_links: I4
-    waiting_ps: I8
-    waiting_bucket: I4
-    recent_ps: I8
-    recent_bucket: I4
-    level: F8
-    level_of: I4
-    batch: I4
-    reported: I4
+    flows: Table
+    hops: Table
+    edges: Table
+    links: Table
+    lists: Table
+    levels: Table
+    recent: Table
+    blocks: Table
 
 
 @kernel
-def _push_waiting(flows: Flows, queues: Queues, flow: int, at_ps: int) -> None:
+def _push_waiting(
+    clock: I8, flows: Table, lists: Table, recent: Table, flow: int, at_ps: int
+) -> None:
     """Queue a flow that enters the network at ``at_ps``; flows of one instant share a place."""
     slot = at_ps & (RECENT - 1)
-    bucket = queues.recent_bucket[slot]
-    if bucket >= 0 and queues.recent_ps[slot] == at_ps:
+    bucket = recent.bucket[slot]
+    if bucket >= 0 and recent.at_ps[slot] == at_ps:
         flows.next_waiting[flow] = flows.bucket[bucket]
         flows.bucket[bucket] = flow
         return
     flows.next_waiting[flow] = -1
     flows.bucket[flow] = flow
-    queues.recent_ps[slot] = at_ps
-    queues.recent_bucket[slot] = flow
-    time, heap = queues.waiting_ps, queues.waiting_bucket
-    k = queues.clock[WAITING]
-    queues.clock[WAITING] = k + 1
+    recent.at_ps[slot] = at_ps
+    recent.bucket[slot] = flow
+    time, heap = lists.waiting_ps, lists.waiting
+    k = clock[WAITING]
+    clock[WAITING] = k + 1
     while k > 0:
         parent = (k - 1) >> 1
         if time[parent] <= at_ps:
@@ -145,15 +169,15 @@ def _push_waiting(flows: Flows, queues: Queues, flow: int, at_ps: int) -> None:
 
 
 @kernel
-def _pop_waiting(queues: Queues) -> int:
+def _pop_waiting(clock: I8, lists: Table, recent: Table) -> int:
     """Take the first instant off the waiting queue and return its bucket."""
-    time, heap = queues.waiting_ps, queues.waiting_bucket
+    time, heap = lists.waiting_ps, lists.waiting
     bucket = heap[0]
     slot = time[0] & (RECENT - 1)
-    if queues.recent_bucket[slot] == bucket:
-        queues.recent_bucket[slot] = -1
-    n = queues.clock[WAITING] - 1
-    queues.clock[WAITING] = n
+    if recent.bucket[slot] == bucket:
+        recent.bucket[slot] = -1
+    n = clock[WAITING] - 1
+    clock[WAITING] = n
     last_time, last = time[n], heap[n]
     k = 0
     while True:
@@ -212,38 +236,69 @@ def _sort_ids(ids: I4, n: int) -> None:
 
 
 @kernel
-def _sink_level(level: F8, level_of: I4, k: int, n: int) -> None:
+def _sink_level(levels: Table, k: int, n: int) -> None:
     """Sink place k in a heap whose lowest level is on top."""
-    x, x_of = level[k], level_of[k]
+    x, x_of = levels.level[k], levels.of[k]
     while True:
         child = 2 * k + 1
         if child >= n:
             break
-        if child + 1 < n and level[child + 1] < level[child]:
+        if child + 1 < n and levels.level[child + 1] < levels.level[child]:
             child += 1
-        if level[child] >= x:
+        if levels.level[child] >= x:
             break
-        level[k] = level[child]
-        level_of[k] = level_of[child]
+        levels.level[k] = levels.level[child]
+        levels.of[k] = levels.of[child]
         k = child
-    level[k] = x
-    level_of[k] = x_of
+    levels.level[k] = x
+    levels.of[k] = x_of
 
 
 @kernel
-def _activate(flows: Flows, hops: Hops, links: Links, queues: Queues, flow: int) -> None:
+def _take_in(clock: I8, flows: Table, hops: Table, links: Table, lists: Table, flow: int) -> None:
+    """Take a flow and its links into the region; what it used is on offer there."""
+    flows.inside[flow] = clock[REGION]
+    lists.region[clock[REGION_FLOWS]] = flow
+    clock[REGION_FLOWS] += 1
+    if flows.stopped_by[flow] >= 0:
+        links.held[flows.stopped_by[flow]] -= 1
+    for h in range(flows.first_hop[flow], flows.first_hop[flow + 1]):
+        link = hops.link[h]
+        if links.touched[link] != clock[REGION]:
+            links.touched[link] = clock[REGION]
+            links.region[clock[REGION_LINKS]] = link
+            clock[REGION_LINKS] += 1
+            links.offer[link] = links.free[link]
+            links.offer_low[link] = links.free_low[link]
+        offer = links.offer[link]
+        used = flows.rate[flow] * hops.share[h]
+        more = offer + used
+        part = more - offer
+        links.offer_low[link] += (offer - (more - part)) + (used - part)
+        links.offer[link] = more
+
+
+@kernel
+def _activate(
+    clock: I8, flows: Table, hops: Table, links: Table, lists: Table, blocks: Table, flow: int
+) -> None:
     """Let a flow's bytes enter the network."""
-    clock = queues.clock
-    flows.since_ps[flow] = clock[NOW]
-    flows.position[flow] = clock[ACTIVE]
-    queues.active[clock[ACTIVE]] = flow
+    place = clock[ACTIVE]
     clock[ACTIVE] += 1
+    flows.since_ps[flow] = clock[NOW]
+    flows.position[flow] = place
+    lists.active[place] = flow
+    lists.due_ps[place] = NEVER
+    blocks.dirty[place >> BLOCK_BITS] = 1
+    clock[HOPS] += flows.first_hop[flow + 1] - flows.first_hop[flow]
     for h in range(flows.first_hop[flow], flows.first_hop[flow + 1]):
         link = hops.link[h]
         if links.crowd[link] == 0:
             links.position[link] = clock[BUSY_LINKS]
-            queues.busy_links[clock[BUSY_LINKS]] = link
+            links.busy[clock[BUSY_LINKS]] = link
             clock[BUSY_LINKS] += 1
+            links.free[link] = links.capacity[link]
+            links.free_low[link] = 0.0
         links.crowd[link] += 1
         after = links.first_hop[link]
         hops.next[h] = after
@@ -251,20 +306,39 @@ def _activate(flows: Flows, hops: Hops, links: Links, queues: Queues, flow: int)
         if after >= 0:
             hops.prev[after] = h
         links.first_hop[link] = h
+    _take_in(clock, flows, hops, links, lists, flow)
 
 
 @kernel
-def _deactivate(flows: Flows, hops: Hops, links: Links, queues: Queues, flow: int) -> None:
+def _deactivate(
+    clock: I8, flows: Table, hops: Table, links: Table, lists: Table, blocks: Table, flow: int
+) -> None:
     """Take a flow out of the network."""
-    clock = queues.clock
     clock[ACTIVE] -= 1
-    last = queues.active[clock[ACTIVE]]
-    queues.active[flows.position[flow]] = last
-    flows.position[last] = flows.position[flow]
+    place = flows.position[flow]
+    last = lists.active[clock[ACTIVE]]
+    lists.active[place] = last
+    lists.due_ps[place] = lists.due_ps[clock[ACTIVE]]
+    blocks.dirty[place >> BLOCK_BITS] = 1
+    blocks.dirty[clock[ACTIVE] >> BLOCK_BITS] = 1
+    flows.position[last] = place
     flows.position[flow] = -1
+    clock[HOPS] -= flows.first_hop[flow + 1] - flows.first_hop[flow]
+    if flows.stopped_by[flow] >= 0:
+        links.held[flows.stopped_by[flow]] -= 1
     for h in range(flows.first_hop[flow], flows.first_hop[flow + 1]):
         link = hops.link[h]
         links.crowd[link] -= 1
+        free = links.free[link]
+        used = flows.rate[flow] * hops.share[h]
+        more = free + used
+        part = more - free
+        links.free_low[link] += (free - (more - part)) + (used - part)
+        links.free[link] = more
+        if links.left_in[link] != clock[REGION]:
+            links.left_in[link] = clock[REGION]
+            links.changed[clock[CHANGED_LINKS]] = link
+            clock[CHANGED_LINKS] += 1
         before, after = hops.prev[h], hops.next[h]
         if before >= 0:
             hops.next[before] = after
@@ -274,24 +348,30 @@ def _deactivate(flows: Flows, hops: Hops, links: Links, queues: Queues, flow: in
             hops.prev[after] = before
         if links.crowd[link] == 0:
             clock[BUSY_LINKS] -= 1
-            moved = queues.busy_links[clock[BUSY_LINKS]]
-            queues.busy_links[links.position[link]] = moved
+            moved = links.busy[clock[BUSY_LINKS]]
+            links.busy[links.position[link]] = moved
             links.position[moved] = links.position[link]
 
 
 @kernel
 def _finish(
-    flows: Flows, hops: Hops, edges: Edges, links: Links, queues: Queues, flow: int
+    clock: I8,
+    flows: Table,
+    hops: Table,
+    edges: Table,
+    links: Table,
+    lists: Table,
+    recent: Table,
+    flow: int,
 ) -> None:
     """End a flow now, and queue those that waited for it alone."""
-    clock = queues.clock
     now = clock[NOW]
     flows.finish_ps[flow] = now
     clock[EVENTS] += 1
     if flows.watch[flow] != 0:
-        queues.reported[clock[REPORTED]] = flow
+        lists.reported[clock[REPORTED]] = flow
         clock[REPORTED] += 1
-    size = float(flows.nbytes[flow])
+    size = float(flows.volume[flow])
     for h in range(flows.first_hop[flow], flows.first_hop[flow + 1]):
         links.bytes[hops.link[h]] += size * hops.share[h]
     edge = flows.first_edge[flow]
@@ -300,15 +380,29 @@ def _finish(
         flows.pending[waiter] -= 1
         flows.ready_ps[waiter] = max(flows.ready_ps[waiter], now)
         if flows.pending[waiter] == 0:
-            _push_waiting(flows, queues, waiter, flows.ready_ps[waiter] + flows.startup_ps[waiter])
+            _push_waiting(
+                clock,
+                flows,
+                lists,
+                recent,
+                waiter,
+                flows.ready_ps[waiter] + flows.startup_ps[waiter],
+            )
         edge = edges.next[edge]
 
 
 @kernel
-def _set_rate(flows: Flows, flow: int, rate: float, now: int) -> None:
-    """Give a flow a new rate from now on."""
+def _set_rate(
+    clock: I8, flows: Table, links: Table, lists: Table, blocks: Table, flow: int
+) -> None:
+    """Let a flow go on at its level from now on."""
+    rate = flows.cap[flow]
+    if flows.stopped_by[flow] >= 0:
+        rate = flows.level[flow] * flows.weight[flow]
+        links.held[flows.stopped_by[flow]] += 1
     if rate == flows.rate[flow]:
         return
+    now = clock[NOW]
     elapsed = float(now - flows.since_ps[flow])
     left = flows.left[flow] - flows.rate[flow] * elapsed / PS_PER_S
     if left < 0.0:
@@ -317,16 +411,21 @@ def _set_rate(flows: Flows, flow: int, rate: float, now: int) -> None:
     flows.since_ps[flow] = now
     flows.rate[flow] = rate
     duration = left / rate * PS_PER_S
-    if duration < 4e18:
-        flows.end_ps[flow] = now + int(duration + ROUND_UP)
-    else:
-        flows.end_ps[flow] = NEVER
+    place = flows.position[flow]
+    blocks.dirty[place >> BLOCK_BITS] = 1
+    lists.due_ps[place] = now + int(duration + ROUND_UP) if duration < 4e18 else NEVER
 
 
 @kernel
-def _freeze(flows: Flows, hops: Hops, links: Links, flow: int, rate: float) -> None:
-    """Take a flow's rate out of the links that it crosses, in doubled precision."""
+def _freeze(flows: Table, hops: Table, links: Table, flow: int, level: float, by: int) -> None:
+    """Stop a flow at a level; take its rate out of its links in doubled precision."""
+    flows.open_in[flow] = 0
+    flows.level[flow] = level
+    flows.stopped_by[flow] = by
     weight = flows.weight[flow]
+    rate = flows.cap[flow]
+    if by >= 0:
+        rate = level * weight
     for h in range(flows.first_hop[flow], flows.first_hop[flow + 1]):
         link = hops.link[h]
         share = hops.share[h]
@@ -341,221 +440,372 @@ def _freeze(flows: Flows, hops: Hops, links: Links, flow: int, rate: float) -> N
 
 
 @kernel
-def _open_weight(flows: Flows, hops: Hops, links: Links, link: int, epoch: int) -> float:
-    """Return the sum of share times weight of a link's flows that are not frozen."""
+def _open_weight(flows: Table, hops: Table, links: Table, link: int, epoch: int) -> float:
+    """Return the sum of share times weight of a link's flows that still rise."""
     total = 0.0
     h = links.first_hop[link]
     while h >= 0:
         flow = hops.flow[h]
-        if flows.frozen[flow] != epoch:
+        if flows.open_in[flow] == epoch:
             total += hops.share[h] * flows.weight[flow]
         h = hops.next[h]
     return total
 
 
 @kernel
-def _start_filling(flows: Flows, hops: Hops, links: Links, queues: Queues) -> int:
-    """Open all active flows; return how many levels (links, caps) wait in the heap."""
-    clock = queues.clock
-    for k in range(clock[BUSY_LINKS]):
-        link = queues.busy_links[k]
-        links.free[link] = links.capacity[link]
-        links.free_low[link] = 0.0
+def _open(
+    clock: I8,
+    flows: Table,
+    hops: Table,
+    links: Table,
+    levels: Table,
+    ids: I4,
+    n: int,
+    over: I4,
+    m: int,
+) -> int:
+    """Open n flows over m links; return how many levels (links, caps) wait in the heap."""
+    epoch = clock[EPOCH]
+    for k in range(m):
+        link = over[k]
+        links.free[link] = links.offer[link]
+        links.free_low[link] = links.offer_low[link]
         links.weight[link] = 0.0
-        links.open_count[link] = links.crowd[link]
-    n = 0
-    for k in range(clock[ACTIVE]):
-        flow = queues.active[k]
+        links.open_count[link] = 0
+        links.stop_level[link] = np.inf
+    waiting = 0
+    for k in range(n):
+        flow = ids[k]
         weight = flows.weight[flow]
+        flows.open_in[flow] = epoch
         for h in range(flows.first_hop[flow], flows.first_hop[flow + 1]):
             links.weight[hops.link[h]] += hops.share[h] * weight
+            links.open_count[hops.link[h]] += 1
         if flows.cap[flow] < np.inf:
-            queues.level[n] = flows.cap[flow] / weight
-            queues.level_of[n] = -1 - flow
-            n += 1
-    for k in range(clock[BUSY_LINKS]):
-        link = queues.busy_links[k]
-        links.open_weight[link] = links.weight[link]
-        queues.level[n] = links.capacity[link] / links.weight[link]
-        queues.level_of[n] = link
-        n += 1
-    for k in range(n // 2 - 1, -1, -1):
-        _sink_level(queues.level, queues.level_of, k, n)
-    return n
+            levels.level[waiting] = flows.cap[flow] / weight
+            levels.of[waiting] = -1 - flow
+            waiting += 1
+    for k in range(m):
+        link = over[k]
+        if links.open_count[link] > 0:
+            links.open_weight[link] = links.weight[link]
+            levels.level[waiting] = max(0.0, links.offer[link]) / links.weight[link]
+            levels.of[waiting] = link
+            waiting += 1
+    for k in range(waiting // 2 - 1, -1, -1):
+        _sink_level(levels, k, waiting)
+    return waiting
 
 
 @kernel
-def _fill(flows: Flows, hops: Hops, links: Links, queues: Queues) -> None:
-    """Give every active flow its weighted max-min rate by level filling.
+def _fill(
+    clock: I8,
+    flows: Table,
+    hops: Table,
+    links: Table,
+    levels: Table,
+    ids: I4,
+    n: int,
+    over: I4,
+    m: int,
+) -> None:
+    """Give n flows their weighted max-min levels on what the others leave of their m links.
 
     A link's level, its free capacity over its open weight, only rises while others freeze, so the
     levels in the heap are lower bounds: the top one is looked at again before it is believed.
     """
-    clock = queues.clock
     clock[EPOCH] += 1
-    epoch, now = clock[EPOCH], clock[NOW]
-    clock[TOUCHED] += clock[ACTIVE]
-    n = _start_filling(flows, hops, links, queues)
+    clock[TOUCHED] += n
+    epoch = clock[EPOCH]
+    waiting = _open(clock, flows, hops, links, levels, ids, n, over, m)
     last = 0.0
-    while n > 0:
-        of = queues.level_of[0]
+    while waiting > 0:
+        of = levels.of[0]
         if of < 0:
-            flow = -1 - of
-            if flows.frozen[flow] != epoch:
-                flows.frozen[flow] = epoch
-                last = max(last, queues.level[0])
-                _set_rate(flows, flow, flows.cap[flow], now)
-                _freeze(flows, hops, links, flow, flows.cap[flow])
+            if flows.open_in[-1 - of] == epoch:
+                last = max(last, levels.level[0])
+                _freeze(flows, hops, links, -1 - of, last, -1)
         elif links.open_count[of] > 0:
             if links.open_weight[of] < FEW * links.weight[of]:
                 links.open_weight[of] = _open_weight(flows, hops, links, of, epoch)
             level = (links.free[of] + links.free_low[of]) / links.open_weight[of]
             if level <= last * (1.0 + SAME_LEVEL):
                 level = last
-            if level > queues.level[0] * (1.0 + SAME_LEVEL):
-                queues.level[0] = level
-                _sink_level(queues.level, queues.level_of, 0, n)
+            if level > levels.level[0] * (1.0 + SAME_LEVEL):
+                levels.level[0] = level
+                _sink_level(levels, 0, waiting)
                 continue
             last = level
+            links.stop_level[of] = level
             h = links.first_hop[of]
             while h >= 0:
-                flow = hops.flow[h]
-                if flows.frozen[flow] != epoch:
-                    flows.frozen[flow] = epoch
-                    rate = level * flows.weight[flow]
-                    _set_rate(flows, flow, rate, now)
-                    _freeze(flows, hops, links, flow, rate)
+                if flows.open_in[hops.flow[h]] == epoch:
+                    _freeze(flows, hops, links, hops.flow[h], level, of)
                 h = hops.next[h]
-        n -= 1
-        queues.level[0] = queues.level[n]
-        queues.level_of[0] = queues.level_of[n]
-        if n > 0:
-            _sink_level(queues.level, queues.level_of, 0, n)
+        waiting -= 1
+        levels.level[0] = levels.level[waiting]
+        levels.of[0] = levels.of[waiting]
+        if waiting > 0:
+            _sink_level(levels, 0, waiting)
 
 
 @kernel
-def _reallocate(flows: Flows, hops: Hops, links: Links, queues: Queues) -> None:
-    """Allocate rates anew and find the next finish."""
-    clock = queues.clock
+def _take_in_disturbed(
+    clock: I8, flows: Table, hops: Table, links: Table, lists: Table, link: int
+) -> int:
+    """Take in the flows outside that a link's new state contradicts.
+
+    Those are flows larger than ones that this link stops inside, and flows that it held back
+    itself and now does not: it is not full any more, or they are not among its largest.
+    Return how many flows were looked at.
+    """
+    if links.held[link] == 0 and links.stop_level[link] == np.inf:
+        return 0
+    region = clock[REGION]
+    most_inside, most_outside, held = 0.0, 0.0, -1.0
+    h = links.first_hop[link]
+    while h >= 0:
+        flow = hops.flow[h]
+        level = flows.level[flow]
+        if flows.inside[flow] == region:
+            most_inside = max(most_inside, level)
+        else:
+            most_outside = max(most_outside, level)
+            if flows.stopped_by[flow] == link:
+                held = level
+        h = hops.next[h]
+    above = links.stop_level[link] * (1.0 + SAME_LEVEL)
+    free = links.free[link] + links.free_low[link]
+    loose = held >= 0.0 and (
+        free > SAME_LEVEL * links.capacity[link] or most_inside > held * (1.0 + SAME_LEVEL)
+    )
+    if not loose and most_outside <= above:
+        return int(links.crowd[link])
+    h = links.first_hop[link]
+    while h >= 0:
+        flow = hops.flow[h]
+        if flows.inside[flow] != region and (
+            flows.level[flow] > above or (loose and flows.stopped_by[flow] == link)
+        ):
+            _take_in(clock, flows, hops, links, lists, flow)
+        h = hops.next[h]
+    return 2 * int(links.crowd[link])
+
+
+@kernel
+def _take_in_held(
+    clock: I8, flows: Table, hops: Table, links: Table, lists: Table, link: int
+) -> None:
+    """Take in the flows outside that a link holds back."""
+    h = links.first_hop[link]
+    while h >= 0:
+        flow = hops.flow[h]
+        if flows.stopped_by[flow] == link and flows.inside[flow] != clock[REGION]:
+            _take_in(clock, flows, hops, links, lists, flow)
+        h = hops.next[h]
+
+
+@kernel
+def _fill_region(
+    clock: I8, flows: Table, hops: Table, links: Table, lists: Table, levels: Table, blocks: Table
+) -> bool:
+    """Re-allocate only where flows came or went; give up (False) where that grows too large.
+
+    Start from these and the flows that their links hold back, fill that region against what the
+    others leave, take in the flows outside that it disturbs, and repeat until there are none.
+    Then every flow has a full link, or its cap, on which it is among the largest: max-min.
+    """
+    for k in range(clock[CHANGED_LINKS]):
+        if links.held[links.changed[k]] > 0:
+            _take_in_held(clock, flows, hops, links, lists, links.changed[k])
+    for k in range(clock[REGION_LINKS]):
+        if links.held[links.region[k]] > 0:
+            _take_in_held(clock, flows, hops, links, lists, links.region[k])
+    budget = 2 * clock[HOPS]
+    size = -1
+    while size != clock[REGION_FLOWS]:
+        size, m = clock[REGION_FLOWS], clock[REGION_LINKS]
+        budget -= 8 * size
+        if budget < 0:
+            return False
+        _fill(clock, flows, hops, links, levels, lists.region, size, links.region, m)
+        for k in range(m):
+            budget -= _take_in_disturbed(clock, flows, hops, links, lists, links.region[k])
+    for k in range(size):
+        _set_rate(clock, flows, links, lists, blocks, lists.region[k])
+    return True
+
+
+@kernel
+def _fill_all(
+    clock: I8, flows: Table, hops: Table, links: Table, lists: Table, levels: Table, blocks: Table
+) -> None:
+    """Re-allocate all active flows."""
+    n, m = clock[ACTIVE], clock[BUSY_LINKS]
+    for k in range(m):
+        link = links.busy[k]
+        links.offer[link] = links.capacity[link]
+        links.offer_low[link] = 0.0
+        links.held[link] = 0
+    _fill(clock, flows, hops, links, levels, lists.active, n, links.busy, m)
+    for k in range(n):
+        _set_rate(clock, flows, links, lists, blocks, lists.active[k])
+
+
+@kernel
+def _reallocate(
+    clock: I8, flows: Table, hops: Table, links: Table, lists: Table, levels: Table, blocks: Table
+) -> None:
+    """Allocate rates anew, in a region where that promises to be small; find the next finish."""
     clock[REALLOCATIONS] += 1
     clock[STALE] = 0
-    _fill(flows, hops, links, queues)
+    if clock[WAIT] > 0 or 4 * clock[REGION_FLOWS] > clock[ACTIVE]:
+        clock[WAIT] = max(0, clock[WAIT] - 1)
+        _fill_all(clock, flows, hops, links, lists, levels, blocks)
+    elif _fill_region(clock, flows, hops, links, lists, levels, blocks):
+        clock[REGIONS] += 1
+        clock[MISSES] = 0
+    else:
+        clock[MISSES] += 1
+        clock[WAIT] = 1 << min(clock[MISSES], 5)
+        _fill_all(clock, flows, hops, links, lists, levels, blocks)
+    clock[REGION] += 1
+    clock[REGION_FLOWS] = 0
+    clock[REGION_LINKS] = 0
+    clock[CHANGED_LINKS] = 0
+    _find_next_end(clock, lists, blocks)
+
+
+@kernel
+def _find_next_end(clock: I8, lists: Table, blocks: Table) -> None:
+    """Find the first end of all active flows at their present rates."""
+    n = clock[ACTIVE]
     soonest = NEVER
-    for k in range(clock[ACTIVE]):
-        soonest = min(soonest, flows.end_ps[queues.active[k]])
+    for block in range((n + (1 << BLOCK_BITS) - 1) >> BLOCK_BITS):
+        if blocks.dirty[block] != 0:
+            blocks.dirty[block] = 0
+            first = NEVER
+            for k in range(block << BLOCK_BITS, min(n, (block + 1) << BLOCK_BITS)):
+                first = min(first, lists.due_ps[k])
+            blocks.first_ps[block] = first
+        soonest = min(soonest, blocks.first_ps[block])
     clock[NEXT_END] = soonest
 
 
 @kernel
-def _end_due(flows: Flows, hops: Hops, edges: Edges, links: Links, queues: Queues) -> None:
+def _end_due(
+    clock: I8,
+    flows: Table,
+    hops: Table,
+    edges: Table,
+    links: Table,
+    lists: Table,
+    recent: Table,
+    blocks: Table,
+) -> None:
     """End the active flows whose time has come."""
-    clock = queues.clock
-    now = clock[NOW]
+    now, active = clock[NOW], clock[ACTIVE]
     n = 0
-    for k in range(clock[ACTIVE]):
-        if flows.end_ps[queues.active[k]] <= now:
-            queues.batch[n] = queues.active[k]
-            n += 1
-    _sort_ids(queues.batch, n)
+    for block in range((active + (1 << BLOCK_BITS) - 1) >> BLOCK_BITS):
+        if blocks.first_ps[block] <= now:
+            for k in range(block << BLOCK_BITS, min(active, (block + 1) << BLOCK_BITS)):
+                if lists.due_ps[k] <= now:
+                    lists.batch[n] = lists.active[k]
+                    n += 1
+    _sort_ids(lists.batch, n)
     for k in range(n):
-        _deactivate(flows, hops, links, queues, queues.batch[k])
-        _finish(flows, hops, edges, links, queues, queues.batch[k])
+        _deactivate(clock, flows, hops, links, lists, blocks, lists.batch[k])
+        _finish(clock, flows, hops, edges, links, lists, recent, lists.batch[k])
 
 
 @kernel
-def _start_due(flows: Flows, hops: Hops, edges: Edges, links: Links, queues: Queues) -> None:
+def _start_due(
+    clock: I8,
+    flows: Table,
+    hops: Table,
+    edges: Table,
+    links: Table,
+    lists: Table,
+    recent: Table,
+    blocks: Table,
+) -> None:
     """Start the flows whose time has come, and those that these set free in no time."""
-    clock = queues.clock
     now = clock[NOW]
     entered = 0
-    while clock[WAITING] > 0 and queues.waiting_ps[0] <= now:
+    while clock[WAITING] > 0 and lists.waiting_ps[0] <= now:
         n = 0
-        while clock[WAITING] > 0 and queues.waiting_ps[0] <= now:
-            flow = flows.bucket[_pop_waiting(queues)]
+        while clock[WAITING] > 0 and lists.waiting_ps[0] <= now:
+            flow = flows.bucket[_pop_waiting(clock, lists, recent)]
             while flow >= 0:
-                queues.batch[entered + n] = flow
+                lists.batch[entered + n] = flow
                 n += 1
                 flow = flows.next_waiting[flow]
         stay = entered
         for k in range(entered, entered + n):
-            flow = queues.batch[k]
+            flow = lists.batch[k]
             routed = flows.first_hop[flow] < flows.first_hop[flow + 1]
-            if flows.nbytes[flow] == 0 or not (routed or flows.cap[flow] < np.inf):
-                _finish(flows, hops, edges, links, queues, flow)
+            if flows.volume[flow] == 0 or not (routed or flows.cap[flow] < np.inf):
+                _finish(clock, flows, hops, edges, links, lists, recent, flow)
             else:
-                queues.batch[stay] = flow
+                lists.batch[stay] = flow
                 stay += 1
         entered = stay
-    _sort_ids(queues.batch, entered)
+    _sort_ids(lists.batch, entered)
     clock[EVENTS] += entered
     for k in range(entered):
-        _activate(flows, hops, links, queues, queues.batch[k])
+        _activate(clock, flows, hops, links, lists, blocks, lists.batch[k])
 
 
 @kernel
-def next_event(flows: Flows, hops: Hops, links: Links, queues: Queues) -> int:
+def _next_event(
+    clock: I8, flows: Table, hops: Table, links: Table, lists: Table, levels: Table, blocks: Table
+) -> int:
     """Return the time of the next event, or NEVER.
 
     Flows that start at an instant already begun join it: allocation waits until all have.
     """
-    clock = queues.clock
-    if clock[WAITING] > 0 and queues.waiting_ps[0] <= clock[NOW]:
+    if clock[WAITING] > 0 and lists.waiting_ps[0] <= clock[NOW]:
         return int(clock[NOW])
     if clock[STALE] != 0:
-        _reallocate(flows, hops, links, queues)
+        _reallocate(clock, flows, hops, links, lists, levels, blocks)
     first = clock[NEXT_END]
     if clock[WAITING] > 0:
-        first = min(first, queues.waiting_ps[0])
+        first = min(first, lists.waiting_ps[0])
     return int(first)
 
 
 @kernel
-def work(
-    flows: Flows,
-    hops: Hops,
-    edges: Edges,
-    links: Links,
-    queues: Queues,
-    limit_ps: int,
-    until_watched: bool,
-) -> bool:
-    """Work off events up to ``limit_ps``; return False where none was left before it.
+def work(engine: tuple[Any, ...], limit_ps: int, until: int) -> int:
+    """Work off events up to ``limit_ps`` and return the time of the next, or NEVER.
 
-    With ``until_watched`` stop at the first instant at which watched flows end.
+    ``until`` is NO_EVENT (only look), ALL_EVENTS, or WATCHED_END: stop at the first instant at
+    which watched flows end.
     """
-    clock = queues.clock
+    clock, flows, hops, edges, links, lists, levels, recent, blocks = engine
     clock[REPORTED] = 0
     while True:
-        due = clock[WAITING] > 0 and queues.waiting_ps[0] <= clock[NOW]
-        if clock[STALE] != 0 and clock[NOW] == limit_ps and not due:
-            return False  # more flows may be posted at this instant: allocate later
-        now = next_event(flows, hops, links, queues)
-        if now > limit_ps or now == NEVER:
-            return False
+        due = clock[WAITING] > 0 and lists.waiting_ps[0] <= clock[NOW]
+        if clock[STALE] != 0 and clock[NOW] == limit_ps and not due and until != NO_EVENT:
+            return int(limit_ps)  # more flows may be posted at this instant: allocate later
+        now = _next_event(clock, flows, hops, links, lists, levels, blocks)
+        if now > limit_ps or now == NEVER or until == NO_EVENT:
+            return now
         clock[NOW] = now
         clock[STALE] = 1
         if clock[NEXT_END] <= now:
             clock[NEXT_END] = NEVER
-            _end_due(flows, hops, edges, links, queues)
-        _start_due(flows, hops, edges, links, queues)
-        if until_watched and clock[REPORTED] > 0:
-            return True
+            _end_due(clock, flows, hops, edges, links, lists, recent, blocks)
+        _start_due(clock, flows, hops, edges, links, lists, recent, blocks)
+        if until == WATCHED_END and clock[REPORTED] > 0:
+            return now
         clock[REPORTED] = 0
 
 
 @kernel
-def enqueue(
-    flows: Flows,
-    hops: Hops,
-    edges: Edges,
-    links: Links,
-    queues: Queues,
-    dep_ptr: I8,
-    dep: I8,
-    first_edge: int,
-) -> int:
+def enqueue(engine: tuple[Any, ...], dep_ptr: I8, dep: I8, first_edge: int) -> int:
     """Queue the flows of a post whose columns stand; edges are written from ``first_edge``."""
-    clock = queues.clock
+    clock, flows, hops, edges, links, lists = engine[:6]
+    recent = engine[7]
     first = clock[SIZE]
     n = len(dep_ptr) - 1
     clock[SIZE] = first + n
@@ -573,7 +823,9 @@ def enqueue(
             flows.pending[flow] += 1
             edge += 1
         if flows.pending[flow] == 0:
-            _push_waiting(flows, queues, flow, flows.ready_ps[flow] + flows.startup_ps[flow])
+            _push_waiting(
+                clock, flows, lists, recent, flow, flows.ready_ps[flow] + flows.startup_ps[flow]
+            )
         for h in range(flows.first_hop[flow], flows.first_hop[flow + 1]):
             hops.flow[h] = flow
             if flows.cap[flow] * hops.share[h] >= links.capacity[hops.link[h]]:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ubnet import allocator
-from ubnet.allocator import NEVER, Edges, Flows, Hops, Links, Queues
+from ubnet.allocator import NEVER, Engine
 from ubnet.errors import FlowError
 from ubnet.flowcheck import (
     fault_text,
@@ -21,8 +21,14 @@ from ubnet.flowcheck import (
     reals,
 )
 
-FRESH = {"finish_ps": -1, "position": -1, "first_edge": -1, "bucket": -1}
-UNSIGNED = {"watch"}
+# The values of fresh rows where they are not 0.
+FRESH = {
+    "finish_ps": -1,
+    "position": -1,
+    "first_edge": -1,
+    "bucket": -1,
+    "stopped_by": -1,
+}
 
 
 def simulate_flows(
@@ -125,46 +131,45 @@ class FlowSim:
         rates = np.array(capacity, dtype=np.float64, ndmin=1)
         if rates.ndim != 1 or not (np.isfinite(rates) & (rates > 0)).all():
             raise FlowError("capacity must be a row of finite bytes/s > 0, one for each link")
-        self._flows = _rows(Flows, 16, first_hop=17)
-        self._hops = _rows(Hops, 16)
-        self._edges = _rows(Edges, 16)
-        links = _rows(Links, max(1, len(rates)))
-        links.first_hop[:] = -1
-        self._links = links._replace(capacity=rates)
-        self._queues = _rows(
-            Queues,
-            16,
-            clock=allocator.CLOCK_FIELDS,
-            recent_ps=allocator.RECENT,
-            recent_bucket=allocator.RECENT,
-            busy_links=max(1, len(rates)),
-            level=len(rates) + 16,
-            level_of=len(rates) + 16,
+        n = len(rates)
+        self._engine = Engine(
+            clock=np.zeros(allocator.CLOCK_FIELDS, np.int64),
+            flows=_rows(allocator.FLOWS, 17),
+            hops=_rows(allocator.HOPS_OF_FLOWS, 16),
+            edges=_rows(allocator.EDGES, 16),
+            links=_rows(allocator.LINKS, n + 1),
+            lists=_rows(allocator.LISTS, 16),
+            levels=_rows(allocator.LEVELS, n + 16),
+            recent=_rows(allocator.RECENT_INSTANTS, allocator.RECENT),
+            blocks=_rows(allocator.BLOCKS, 1),
         )
-        self._queues.recent_bucket[:] = -1
-        self._queues.clock[allocator.NEXT_END] = NEVER
+        self._capacity = rates
+        self._engine.links.capacity[:n] = rates
+        self._engine.links.first_hop[:] = -1
+        self._engine.clock[allocator.NEXT_END] = NEVER
+        self._engine.clock[allocator.REGION] = 1
         self._edges_used = 0
 
     def __repr__(self) -> str:
         return (
-            f"FlowSim({len(self._links.capacity)} links): now {self.now_ps} ps, "
+            f"FlowSim({len(self._capacity)} links): now {self.now_ps} ps, "
             f"{self.size} flows, {self.counters['unfinished']} unfinished"
         )
 
     @property
     def now_ps(self) -> int:
         """The virtual time in picoseconds."""
-        return int(self._queues.clock[allocator.NOW])
+        return int(self._engine.clock[allocator.NOW])
 
     @property
     def size(self) -> int:
         """How many flows were posted, which is the id of the next."""
-        return int(self._queues.clock[allocator.SIZE])
+        return int(self._engine.clock[allocator.SIZE])
 
     @property
     def finish_ps(self) -> NDArray[np.int64]:
         """When each flow ended, int64 of shape (size,); -1 where it has not."""
-        ends: NDArray[np.int64] = self._flows.finish_ps[: self.size].copy()
+        ends: NDArray[np.int64] = self._engine.flows.finish_ps[: self.size].copy()
         return ends
 
     @property
@@ -172,14 +177,16 @@ class FlowSim:
         """How much work was done: the same figures on every machine.
 
         ``flows`` posted, ``unfinished`` ones, ``events`` (a flow that starts to move bytes or
-        ends), ``reallocations``, and flows ``touched`` by these.
+        ends), ``reallocations``, ``regions`` (those that were done in a part of the network) and
+        flows ``touched`` by all of them.
         """
-        clock = self._queues.clock
+        clock = self._engine.clock
         return {
             "flows": self.size,
-            "unfinished": int((self._flows.finish_ps[: self.size] < 0).sum()),
+            "unfinished": int((self._engine.flows.finish_ps[: self.size] < 0).sum()),
             "events": int(clock[allocator.EVENTS]),
             "reallocations": int(clock[allocator.REALLOCATIONS]),
+            "regions": int(clock[allocator.REGIONS]),
             "touched": int(clock[allocator.TOUCHED]),
         }
 
@@ -228,7 +235,7 @@ class FlowSim:
         n = len(ptr) - 1
         deps = np.asarray(() if dep is None else dep)
         columns: dict[str, Any] = {
-            "capacity": self._links.capacity,
+            "capacity": self._capacity,
             "first": self.size,
             "now_ps": self.now_ps,
             "start_ps": integers("start_ps", self.now_ps if start_ps is None else start_ps, n),
@@ -252,7 +259,7 @@ class FlowSim:
 
     def run(self) -> int:
         """Run until nothing is left; return the time of the last event in picoseconds."""
-        self._work(NEVER, False)
+        self._work(NEVER, allocator.ALL_EVENTS)
         return self.now_ps
 
     def run_until(self, t_ps: int) -> None:
@@ -264,12 +271,12 @@ class FlowSim:
             For a time before now.
         """
         self._refuse_past(t_ps)
-        self._work(int(t_ps), False)
-        self._queues.clock[allocator.NOW] = t_ps
+        self._work(int(t_ps), allocator.ALL_EVENTS)
+        self._engine.clock[allocator.NOW] = t_ps
 
     def next_event(self) -> int | None:
         """Return the time of the next event in picoseconds, None where nothing is left."""
-        first = int(allocator.next_event(self._flows, self._hops, self._links, self._queues))
+        first = self._work(NEVER, allocator.NO_EVENT)
         return None if first == NEVER else first
 
     def advance(self, limit_ps: int | None = None) -> NDArray[np.int64]:
@@ -295,57 +302,47 @@ class FlowSim:
         """
         if limit_ps is not None:
             self._refuse_past(limit_ps)
-        found = self._work(NEVER if limit_ps is None else int(limit_ps), True)
-        if not found:
-            if limit_ps is not None:
-                self._queues.clock[allocator.NOW] = limit_ps
-            return np.zeros(0, np.int64)
-        ended = self._queues.reported[: self._queues.clock[allocator.REPORTED]]
+        self._work(NEVER if limit_ps is None else int(limit_ps), allocator.WATCHED_END)
+        if limit_ps is not None and self._engine.clock[allocator.REPORTED] == 0:
+            self._engine.clock[allocator.NOW] = limit_ps
+        ended = self._engine.lists.reported[: self._engine.clock[allocator.REPORTED]]
         return np.sort(ended.astype(np.int64))
 
     def link_rate(self) -> NDArray[np.float64]:
         """Return what each link carries now, in bytes/s, shares counted; shape (links,)."""
         self.next_event()
         hop, flow = self._active_hops()
-        return self._spread(hop, self._flows.rate[flow])
+        return self._spread(hop, self._engine.flows.rate[flow])
 
     def link_bytes(self) -> NDArray[np.float64]:
         """Return what each link has carried so far, in bytes times share; shape (links,)."""
         self.next_event()
         hop, flow = self._active_hops()
-        elapsed = (self.now_ps - self._flows.since_ps[flow]) / allocator.PS_PER_S
-        left = self._flows.left[flow] - self._flows.rate[flow] * elapsed
-        carried = self._spread(hop, self._flows.nbytes[flow] - np.maximum(left, 0.0))
-        total: NDArray[np.float64] = carried + self._links.bytes
+        elapsed = (self.now_ps - self._engine.flows.since_ps[flow]) / allocator.PS_PER_S
+        left = self._engine.flows.left[flow] - self._engine.flows.rate[flow] * elapsed
+        carried = self._spread(hop, self._engine.flows.volume[flow] - np.maximum(left, 0.0))
+        total: NDArray[np.float64] = carried + self._engine.links.bytes[:-1]
         return total
 
     def _active_hops(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the hops of all active flows and the flow of each."""
-        active = np.sort(self._queues.active[: self._queues.clock[allocator.ACTIVE]])
-        first = self._flows.first_hop[active]
-        count = self._flows.first_hop[active + 1] - first
+        active = np.sort(self._engine.lists.active[: self._engine.clock[allocator.ACTIVE]])
+        first = self._engine.flows.first_hop[active]
+        count = self._engine.flows.first_hop[active + 1] - first
         flow = np.repeat(active, count)
         start = np.repeat(first - (np.cumsum(count) - count), count)
         return start + np.arange(len(flow)), flow.astype(np.int64)
 
     def _spread(self, hop: NDArray[np.int64], value: NDArray[Any]) -> NDArray[np.float64]:
         """Sum values times shares by link."""
-        n = len(self._links.capacity)
-        sums = np.bincount(self._hops.link[hop], value * self._hops.share[hop], minlength=n)
+        n = len(self._capacity)
+        sums = np.bincount(
+            self._engine.hops.link[hop], value * self._engine.hops.share[hop], minlength=n
+        )
         return sums.astype(np.float64, copy=False)
 
-    def _work(self, limit_ps: int, until_watched: bool) -> bool:
-        return bool(
-            allocator.work(
-                self._flows,
-                self._hops,
-                self._edges,
-                self._links,
-                self._queues,
-                limit_ps,
-                until_watched,
-            )
-        )
+    def _work(self, limit_ps: int, until: int) -> int:
+        return int(allocator.work(tuple(self._engine), limit_ps, until))
 
     def _refuse_past(self, t_ps: int) -> None:
         if t_ps < self.now_ps:
@@ -366,66 +363,54 @@ class FlowSim:
     def _store(self, columns: dict[str, Any], watch: ArrayLike) -> None:
         """Write the columns of a post behind the others and queue its flows."""
         first, n = columns["first"], len(columns["nbytes"])
-        hop = int(self._flows.first_hop[first])
+        hop = int(self._engine.flows.first_hop[first])
         n_hops = len(columns["route_link"])
         self._grow(first + n, hop + n_hops, self._edges_used + len(columns["dep"]))
-        flows, hops, rows = self._flows, self._hops, slice(first, first + n)
+        flows, hops = self._engine.flows, self._engine.hops
+        rows = slice(first, first + n)
         hops.link[hop : hop + n_hops] = columns["route_link"]
         hops.share[hop : hop + n_hops] = columns["route_share"]
         flows.first_hop[first + 1 : first + n + 1] = hop + columns["route_ptr"][1:]
-        flows.nbytes[rows] = flows.left[rows] = columns["nbytes"]
+        flows.volume[rows] = flows.left[rows] = columns["nbytes"]
         flows.ready_ps[rows] = columns["start_ps"]
         flows.startup_ps[rows] = columns["startup_ps"]
         flows.weight[rows] = columns["weight"]
         flows.cap[rows] = columns["rate_cap"]
         flows.watch[rows] = np.asarray(watch, bool)
         self._edges_used = allocator.enqueue(
-            flows,
-            hops,
-            self._edges,
-            self._links,
-            self._queues,
-            columns["dep_ptr"],
-            columns["dep"],
-            self._edges_used,
+            tuple(self._engine), columns["dep_ptr"], columns["dep"], self._edges_used
         )
 
     def _grow(self, n_flows: int, n_hops: int, n_edges: int) -> None:
         """Make room, at least doubling what is too small."""
-        if n_flows > len(self._flows.nbytes):
-            room = max(n_flows, 2 * len(self._flows.nbytes))
-            self._flows = _longer(self._flows, room, first_hop=room + 1)
-            links = len(self._links.capacity)
-            fixed = {"clock", "recent_ps", "recent_bucket", "busy_links"}
-            kept = {name: len(getattr(self._queues, name)) for name in fixed}
-            self._queues = _longer(
-                self._queues, room, level=links + room, level_of=links + room, **kept
+        engine = self._engine
+        if n_flows >= len(engine.flows):
+            room = max(n_flows, 2 * len(engine.flows))
+            engine = engine._replace(
+                flows=_longer(engine.flows, room + 1),
+                lists=_longer(engine.lists, room + 1),
+                levels=_longer(engine.levels, len(engine.links) + room),
+                blocks=_longer(engine.blocks, (room >> allocator.BLOCK_BITS) + 1),
             )
-        if n_hops > len(self._hops.link):
-            self._hops = _longer(self._hops, max(n_hops, 2 * len(self._hops.link)))
-        if n_edges > len(self._edges.flow):
-            self._edges = _longer(self._edges, max(n_edges, 2 * len(self._edges.flow)))
+        if n_hops > len(engine.hops):
+            engine = engine._replace(hops=_longer(engine.hops, max(n_hops, 2 * len(engine.hops))))
+        if n_edges > len(engine.edges):
+            room = max(n_edges, 2 * len(engine.edges))
+            engine = engine._replace(edges=_longer(engine.edges, room))
+        self._engine = engine
 
 
-def _rows(kind: Any, n: int, **lengths: int) -> Any:
-    """Return a tuple of fresh arrays of n rows, or as long as ``lengths`` says."""
-    types = {
-        allocator.I4: np.int32,
-        allocator.I8: np.int64,
-        allocator.F8: np.float64,
-        allocator.U1: np.uint8,
-    }
-    arrays = []
-    for name, annotation in kind.__annotations__.items():
-        dtype = types[annotation]
-        fill = FRESH.get(name, 0) if kind is Flows else 0
-        arrays.append(np.full(lengths.get(name, n), fill, dtype))
-    return kind(*arrays)
+def _rows(columns: list[tuple[str, str]], n: int) -> Any:
+    """Return a fresh table of n rows."""
+    table = np.zeros(n, np.dtype(columns, align=True)).view(np.recarray)
+    for name, _ in columns:
+        if name in FRESH:
+            table[name] = FRESH[name]
+    return table
 
 
-def _longer(table: Any, n: int, **lengths: int) -> Any:
-    """Return a copy of a tuple of arrays with room for n rows."""
-    longer = _rows(type(table), n, **lengths)
-    for old, new in zip(table, longer, strict=True):
-        new[: len(old)] = old
+def _longer(table: Any, n: int) -> Any:
+    """Return a copy of a table with room for n rows."""
+    longer = _rows([(name, table.dtype[name].str) for name in table.dtype.names], n)
+    longer[: len(table)] = table
     return longer
