@@ -45,17 +45,21 @@ def load_fabric(name: str | Path, **options: Any) -> Fabric:
 
     if str(name) in FABRICS:
         make = FABRICS[str(name)]
-        for option in options:
-            allowed = signature(make).parameters
-            if option not in allowed:
-                hint = did_you_mean(option, allowed)
-                raise OptionError(f"fabric {name} has no option {option!r}; {hint}")
+        _check_options(name, options, list(signature(make).parameters))
         return make(**options)
-    from ubnet.fabric_file import read_fabric
-
     if Path(name).suffix == ".toml" or Path(name).is_file():
+        from ubnet.fabric_file import read_fabric
+
+        _check_options(name, options, ["paths"])
         return read_fabric(name, **options)
     hint = did_you_mean(str(name), fabric_names())
     raise FabricError(
         f"there is no fabric {str(name)!r} ({hint}); give such a name or a file like my.toml"
     )
+
+
+def _check_options(name: str | Path, options: dict[str, Any], allowed: list[str]) -> None:
+    for option in options:
+        if option not in allowed:
+            hint = did_you_mean(option, allowed)
+            raise OptionError(f"fabric {name} has no option {option!r}; {hint}")
