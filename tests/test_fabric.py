@@ -118,7 +118,7 @@ def test_unknown_names_are_answered_with_the_nearest(ask, error, words):
 def test_unknown_fabrics_and_options_are_answered_with_the_allowed_ones():
     with pytest.raises(FabricError, match=r"no fabric 'cloudmatrix38' \(did you mean cloudmatrix"):
         load_fabric("cloudmatrix38")
-    with pytest.raises(FabricError, match=r"or a file like my\.toml"):
+    with pytest.raises(FabricError, match=r"or a file that ends with \.toml, \.graphml"):
         load_fabric("zzz")
     with pytest.raises(OptionError, match="no option 'path'; did you mean paths"):
         load_fabric("cloudmatrix64", path="spray")

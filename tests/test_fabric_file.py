@@ -1,5 +1,6 @@
 """Fabrics of the user's own: TOML files and networkx graphs, and how a typo is answered."""
 
+import json
 from pathlib import Path
 
 import networkx as nx
@@ -242,6 +243,29 @@ def test_a_fabric_survives_the_way_to_networkx_and_back(name):
     assert again.switches == fabric.switches
     assert again.memory_rate.tolist() == fabric.memory_rate.tolist()
     assert nx.utils.graphs_equal(to_networkx(again), graph)
+
+
+@pytest.mark.parametrize("ending", ["graphml", "json"])
+def test_graphs_are_read_from_files(tmp_path, ending):
+    fabric = load_fabric("cloudmatrix64")
+    path = tmp_path / f"mine.{ending}"
+    if ending == "json":
+        path.write_text(json.dumps(nx.node_link_data(to_networkx(fabric), edges="edges")))
+    else:
+        nx.write_graphml(to_networkx(fabric), path)
+    again = load_fabric(path, paths="ecmp")
+    assert again.planes["ub"].paths == "ecmp"
+    assert again.endpoints == fabric.endpoints
+    assert sorted(again.links.capacity.tolist()) == sorted(fabric.links.capacity.tolist())
+    simple = nx.path_graph(2)
+    nx.set_edge_attributes(simple, {(0, 1): {"capacity": "1GB/s", "id": "e0"}})
+    nx.write_graphml(simple, tmp_path / "simple.graphml")
+    assert len(load_fabric(tmp_path / "simple.graphml").links) == 2
+    path.write_text("{]")
+    with pytest.raises(FabricError, match="is no graph of networkx"):
+        load_fabric(path)
+    with pytest.raises(FabricError, match="cannot read fabric file"):
+        load_fabric(tmp_path / f"none.{ending}")
 
 
 def test_an_undirected_graph_goes_both_ways():

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ubnet.fabric import Fabric as Fabric
+    from ubnet.fabric_graph import from_networkx as from_networkx
+    from ubnet.fabric_graph import to_networkx as to_networkx
     from ubnet.fabrics import load_fabric as load_fabric
     from ubnet.flowsim import FlowSim as FlowSim
     from ubnet.flowsim import simulate_flows as simulate_flows
@@ -18,12 +20,22 @@ __version__ = "0.1.0"
 _NAMES = {
     "Fabric": "ubnet.fabric",
     "FlowSim": "ubnet.flowsim",
+    "from_networkx": "ubnet.fabric_graph",
     "load_fabric": "ubnet.fabrics",
     "simulate_flows": "ubnet.flowsim",
+    "to_networkx": "ubnet.fabric_graph",
     "transfer_time": "ubnet.transfer",
 }
 
-__all__ = ["Fabric", "FlowSim", "load_fabric", "simulate_flows", "transfer_time"]
+__all__ = [
+    "Fabric",
+    "FlowSim",
+    "from_networkx",
+    "load_fabric",
+    "simulate_flows",
+    "to_networkx",
+    "transfer_time",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -1,6 +1,8 @@
 """Fabrics from and to networkx graphs."""
 
+import json
 from collections.abc import Hashable, Iterable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -116,6 +118,40 @@ def from_networkx(
     for transport in [*given, *ideal_transports(planes, given)]:
         build.add_transport(transport)
     return build.build()
+
+
+def read_graph(path: str | Path, *, paths: str = "spray") -> Fabric:
+    """Read a fabric from a file of a networkx graph: GraphML, or node-link data as JSON.
+
+    Parameters
+    ----------
+    path : str or Path
+        A file that ends with ``.graphml`` (`networkx.write_graphml`) or ``.json``
+        (`networkx.node_link_data`).
+    paths : {"spray", "ecmp", "hash"}
+        The policy of all planes.
+
+    Raises
+    ------
+    FabricError
+        If the file cannot be read or its graph is no fabric.
+    """
+    import networkx as nx
+
+    path = Path(path)
+    try:
+        if path.suffix == ".json":
+            graph = nx.node_link_graph(json.loads(path.read_text(encoding="utf-8")), edges="edges")
+        else:
+            graph = nx.read_graphml(path)
+    except OSError as error:
+        raise FabricError(f"cannot read fabric file {path}: {error.strerror}") from None
+    except (ValueError, KeyError, TypeError, SyntaxError, nx.NetworkXError) as error:
+        raise FabricError(f"{path} is no graph of networkx: {error!r}") from None
+    for _, _, data in graph.edges(data=True):
+        # GraphML's own names of the edges say nothing about a fabric.
+        data.pop("id", None)
+    return from_networkx(graph, name=str(graph.graph.get("name", "")) or path.stem, paths=paths)
 
 
 def _add_vertices(build: FabricBuilder, graph: "nx.Graph") -> tuple[dict[Hashable, int], list[int]]:

@@ -7,6 +7,9 @@ from typing import Any
 from ubnet.errors import FabricError, OptionError, did_you_mean
 from ubnet.fabric import Fabric
 
+FILES = (".toml", ".graphml", ".json")
+"""How the name of a fabric's file may end: our own form, or a networkx graph in one of two."""
+
 
 def fabric_names() -> list[str]:
     """Return the names of the fabrics that ubnet brings.
@@ -20,12 +23,13 @@ def fabric_names() -> list[str]:
 
 
 def load_fabric(name: str | Path, **options: Any) -> Fabric:
-    """Return a fabric by its name or read it from a TOML file.
+    """Return a fabric by its name, or read it from a file of the user's own.
 
     Parameters
     ----------
     name : str or Path
-        One of `fabric_names`, or the path of a TOML file.
+        One of `fabric_names`, or the path of a TOML file (`ubnet.fabric_file`) or of a networkx
+        graph (`ubnet.fabric_graph.read_graph`).
     **options
         Arguments of the function that builds it; a file takes ``paths`` alone.
 
@@ -47,15 +51,21 @@ def load_fabric(name: str | Path, **options: Any) -> Fabric:
         make = FABRICS[str(name)]
         _check_options(name, options, list(signature(make).parameters))
         return make(**options)
-    if Path(name).suffix == ".toml" or Path(name).is_file():
+    suffix = Path(name).suffix
+    if suffix not in FILES:
+        hint = did_you_mean(str(name), fabric_names())
+        raise FabricError(
+            f"there is no fabric {str(name)!r} ({hint}); give such a name or a file that ends "
+            f"with {', '.join(FILES)}"
+        )
+    _check_options(name, options, ["paths"])
+    if suffix == ".toml":
         from ubnet.fabric_file import read_fabric
 
-        _check_options(name, options, ["paths"])
         return read_fabric(name, **options)
-    hint = did_you_mean(str(name), fabric_names())
-    raise FabricError(
-        f"there is no fabric {str(name)!r} ({hint}); give such a name or a file like my.toml"
-    )
+    from ubnet.fabric_graph import read_graph
+
+    return read_graph(name, **options)
 
 
 def _check_options(name: str | Path, options: dict[str, Any], allowed: list[str]) -> None:

@@ -26,7 +26,7 @@ _paths = click.option(
 
 @click.group()
 def topo() -> None:
-    """List, show and check fabrics: those that ubnet brings, or a TOML file of your own."""
+    """List, show and check fabrics: those that ubnet brings, or a file of your own."""
 
 
 @topo.command("list")
@@ -48,7 +48,10 @@ def list_fabrics() -> None:
         )
     titles = ["fabric", ">nodes", ">NPUs", ">dies", ">CPUs", "planes", "transports"]
     _print_table(console, titles, rows)
-    _say(console, "ubnet topo show NAME tells more; a TOML file of your own serves as a name, too")
+    _say(
+        console,
+        "ubnet topo show NAME tells more; a .toml, .graphml or .json file serves as a name, too",
+    )
 
 
 @topo.command()
