@@ -44,7 +44,8 @@ CLOUDMATRIX = FusedModel(
     token_ps=4 * PS_PER_US,
     sources={
         "launch_ps": "fitted to P Table 7, combine at EP 8, 32, 256; dispatch takes the same",
-        "barrier_ps": "fitted to P Table 7, dispatch at EP 8, 32, 256: all that is left there",
+        "barrier_ps": "fitted to P Table 7, dispatch at EP 8, 32, 256: all that is left there; "
+        "the rows determine its sum with launch_ps and token_ps only",
         "token_ps": "assumed: a few thousand cycles of a vector core for a row of 7,168",
         "cores": "P: 48 vector cores a die; that they just fill the HBM is assumed",
         "flag_bytes": "assumed: like a token's scale, which P pads to 512 B",
