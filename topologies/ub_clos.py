@@ -167,34 +167,49 @@ def _add_ports(
     build: FabricBuilder, dies: Ints, cpus: Ints, names: Sequence[str], l1: Ints, *, split: bool
 ) -> tuple[Ints, Ints]:
     """Join every endpoint with the L1 chips of its node; return its resources up and down."""
-    columns = _PLANES if split else 1
-    up = np.empty((len(names), columns), dtype=np.int64)
-    down = np.empty_like(up)
-    kinds = ((dies, "die port", c.UB_PORT_RATE.value), (cpus, "cpu port", 0.0))
-    for members, tier, rate in kinds:
-        flat = members.ravel()
-        ends = np.repeat(flat, _PLANES)
-        chips = np.repeat(l1, members.shape[1], axis=0).ravel()
+    tables = []
+    for way in ("up", "down"):
+        table = np.empty((len(names), _PLANES), dtype=np.int64)
+        table[dies.ravel()] = _add_ports_of(
+            build, dies, names, l1, way, "die port", c.UB_PORT_RATE.value, split=split
+        )
         # How a socket spreads its 160 GB/s over the chips is not published: one resource always.
-        apart = split and tier == "die port"
-        bundle = np.arange(len(ends)) if apart else np.repeat(np.arange(len(flat)), _PLANES)
-        for way, table in (("up", up), ("down", down)):
-            labels = [
-                f"{names[e]}.{way}{p}" if apart else f"{names[e]}.{way}"
-                for e in flat.tolist()
-                for p in (range(_PLANES) if apart else (0,))
-            ]
-            resource = build.add_links(
-                *((ends, chips) if way == "up" else (chips, ends)),
-                capacity=rate or c.CPU_PORT_RATE.value / _PLANES,
-                latency_ps=int(c.PORT_CABLE_LATENCY),
-                plane=PLANE,
-                tier=tier,
-                bundle=bundle,
-                bundle_names=labels,
-            )
-            table[flat] = resource.reshape(len(flat), _PLANES)[:, :columns]
-    return up, down
+        rate = c.CPU_PORT_RATE.value / _PLANES
+        table[cpus.ravel()] = _add_ports_of(
+            build, cpus, names, l1, way, "cpu port", rate, split=False
+        )
+        tables.append(table if split else table[:, :1])
+    return tables[0], tables[1]
+
+
+def _add_ports_of(
+    build: FabricBuilder,
+    members: Ints,
+    names: Sequence[str],
+    l1: Ints,
+    way: str,
+    tier: str,
+    rate: float,
+    *,
+    split: bool,
+) -> Ints:
+    """Add the ports of all dies or of all CPUs one way; return resources, (members, planes)."""
+    flat = members.ravel().tolist()
+    ends = np.repeat(members.ravel(), _PLANES)
+    chips = np.repeat(l1, members.shape[1], axis=0).ravel()
+    ports = range(_PLANES)
+    resource = build.add_links(
+        *((ends, chips) if way == "up" else (chips, ends)),
+        capacity=rate,
+        latency_ps=int(c.PORT_CABLE_LATENCY),
+        plane=PLANE,
+        tier=tier,
+        bundle=np.arange(len(ends)) if split else np.repeat(np.arange(len(flat)), _PLANES),
+        bundle_names=[f"{names[e]}.{way}{p}" for e in flat for p in ports]
+        if split
+        else [f"{names[e]}.{way}" for e in flat],
+    )
+    return resource.reshape(len(flat), _PLANES)
 
 
 def _add_cross(build: FabricBuilder, l1: Ints, l2: Ints, *, split: bool) -> tuple[Ints, Ints]:
