@@ -2,17 +2,19 @@
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from ubnet import __version__
 from ubnet.cli.bench_collectives import Collectives
 from ubnet.cli.bench_kv import Prompt, kv_row
+from ubnet.cli.bench_moe import Experts, moe_row
 from ubnet.cli.bench_p2p import PointToPoint
 from ubnet.cli.notes import progress
 from ubnet.cli.options import Way, choose_ways
 from ubnet.cli.pairs import find_pair
 from ubnet.cli.results import Results
+from ubnet.collectives.expert_parallel import COMBINE, DISPATCH
 from ubnet.collectives.registry import OPERATIONS
 from ubnet.place import all_places
 from ubnet.report.row import Row
@@ -34,6 +36,7 @@ SMALL, LARGE = 512, 64 << 20
 P2P_WAYS = ("aiv", "sdma")
 COLLECTIVES = ("all_to_all", "all_reduce")
 SIZES = (64 << 10, 1 << 20)
+EP_REAL, EP_LARGE = (8, 32), 256
 KV_WAYS = ("roce", "vpc")
 KV_TOKENS = 4096
 
@@ -53,11 +56,18 @@ def overview(*, as_json: bool, seed: int) -> None:
     """
     ways = {way.transport: way for way in choose_ways(transport="auto,aiv,sdma,roce,vpc")}
     results = Results([], as_json=as_json)
-    jobs = [*_p2p_jobs(ways, seed), *_collective_jobs(ways["auto"], seed), *_kv_jobs(ways, seed)]
+    auto = ways["auto"]
+    jobs = [
+        *_p2p_jobs(ways, seed),
+        *_collective_jobs(auto, seed),
+        *_moe_jobs(auto, seed),
+        *_kv_jobs(ways, seed),
+        *_large_moe_jobs(auto, seed),
+    ]
     for job in progress(jobs, "ubnet bench"):
         results.add(job())
     if not as_json:
-        _print(results.rows, ways["auto"], seed)
+        _print(results.rows, auto, seed)
     results.end()
 
 
@@ -77,6 +87,22 @@ def _collective_jobs(way: Way, seed: int) -> Iterator[Job]:
     for op in COLLECTIVES:
         for size in SIZES:
             yield partial(bench.row, way, OPERATIONS[op], "auto", size)
+
+
+def _moe_jobs(way: Way, seed: int) -> Iterator[Job]:
+    for op in (DISPATCH, COMBINE):
+        for ranks in EP_REAL:
+            yield partial(moe_row, way, op, Experts(seed=seed), ranks, "real")
+
+
+def _large_moe_jobs(way: Way, seed: int) -> Iterator[Job]:
+    for op in (DISPATCH, COMBINE):
+        yield partial(_by_size_only, way, op, seed)
+
+
+def _by_size_only(way: Way, op: str, seed: int) -> Row:
+    row = moe_row(way, op, Experts(seed=seed), EP_LARGE, "size")
+    return replace(row, note="size only")
 
 
 def _kv_jobs(ways: dict[str, Way], seed: int) -> Iterator[Job]:
@@ -113,13 +139,15 @@ def _print(rows: Sequence[Row], way: Way, seed: int) -> None:
     print_lines(
         [
             "",
-            "busbw = S / time x factor (2(n-1)/n all_reduce, (n-1)/n all_to_all, 1 kv), in 1e9 B/s",
+            "busbw = S / time x factor (2(n-1)/n all_reduce, 1 kv, else (n-1)/n), in 1e9 B/s",
             "eff = lower bound / time; busiest = the resource used most during that time",
         ],
         console,
     )
     others = [row for row in rows if row.op != "p2p"]
-    print_columns(others, [NAME, *SHARED, SIZE, *FIGURES], console)
+    print_columns(others, [NAME, *SHARED, SIZE, *FIGURES, NOTE], console)
+    how = f"ubnet bench moe --ep {EP_LARGE} --payload real"
+    print_lines([f"size only: `{how}` moves and checks the bytes of these, too"], console)
 
 
 def _transfers(rows: Sequence[Row]) -> Iterator[Transfer]:
@@ -139,6 +167,7 @@ def _rate(transport: str) -> Callable[[Transfer], str]:
 
 
 SIZE = Column[Row]("size", "(B)", lambda r: str(r.size_bytes))
+NOTE = Column[Row]("", "", lambda r: r.note, True)
 TRANSFER_COLUMNS = [
     Column[Transfer]("# op", "#", lambda line: f"p2p {line.op} {line.pair}", True),
     *(

@@ -5,6 +5,7 @@ from typing import Any
 
 import click
 import numpy as np
+from numpy.typing import NDArray
 
 from ubnet.cli.inputs import Numbers, bench_dtype
 from ubnet.cli.memory import moves_bytes
@@ -20,12 +21,14 @@ from ubnet.cli.options import (
 )
 from ubnet.cli.pairs import PAIRS, find_pair
 from ubnet.cli.results import Results
+from ubnet.cli.sending import send_message
 from ubnet.errors import OptionError, did_you_mean
 from ubnet.replay import Arena, replay
 from ubnet.report.row import Row
 from ubnet.report.table import legend
 from ubnet.schedule import OUTPUT, Schedule, ScheduleBuilder
 from ubnet.timing import time_schedule
+from ubnet.transport import READ, WRITE
 
 OPS = ("read", "write", "send")
 
@@ -129,45 +132,77 @@ class PointToPoint:
         """
         itemsize = self.dtype.itemsize
         count = size // itemsize
-        schedule = one_transfer(count)
-        bytes_ = count * itemsize
-        source, target = ends if op == "write" else ends[::-1]
-        timing = time_schedule(
-            schedule,
-            way.fabric,
-            np.array([source, target]),
-            itemsize,
-            transport=way.transport,
-            plane=way.plane,
-            op=op,
-        )
-        real = moves_bytes(self.payload, 2 * bytes_, f"p2p of {bytes_} bytes")
+        used = count * itemsize
+        real = moves_bytes(self.payload, 2 * used, f"p2p of {used} bytes")
+        measured = (self._send if op == "send" else self._transfer)(way, op, ends, count, real)
         return Row.timed(
-            timing.time_ps,
-            bytes_,
+            size_bytes=used,
             op="p2p",
             case=f"{op} {pair}",
-            transport=timing.transport,
             plane=way.plane,
             ranks=2,
-            wrong=self._wrong(schedule, count) if real else None,
-            efficiency=timing.efficiency,
-            busiest_link=timing.busiest,
-            busiest_link_utilisation=timing.busiest_utilisation,
             count=count,
             dtype=self.dtype.name,
+            **measured,
         )
 
-    def _wrong(self, schedule: Schedule, count: int) -> int:
-        """Move the bytes once more and count what arrived wrong."""
-        arena = self._arena
-        if arena is None or not np.array_equal(arena.sizes, schedule.sizes):
-            arena = self._arena = Arena(schedule.sizes, self.dtype)
-            self.numbers.fill(arena.input(0), 0)
-        arena.output(1)[:] = 0
-        replay(schedule, arena)
-        parts = (np.array([value]) for value in (0, 0, 0, count))
-        return self.numbers.wrong_moved(arena.output(1), *parts)
+    def _transfer(
+        self, way: Way, op: str, ends: tuple[int, int], count: int, real: bool
+    ) -> dict[str, Any]:
+        """Time a read or write of the idle fabric; run its schedule on real bytes."""
+        schedule = one_transfer(count)
+        places = np.array(ends if op == WRITE else ends[::-1])
+        timing = time_schedule(
+            schedule, way.fabric, places, self.dtype.itemsize, way.transport, way.plane, op
+        )
+        wrong = None
+        if real:
+            arena = self._memory(schedule)
+            replay(schedule, arena)
+            wrong = self._wrong(arena.output(1))
+        return {
+            "time_ps": timing.time_ps,
+            "transport": timing.transport,
+            "wrong": wrong,
+            "efficiency": timing.efficiency,
+            "busiest_link": timing.busiest,
+            "busiest_link_utilisation": timing.busiest_utilisation,
+        }
+
+    def _send(
+        self, way: Way, op: str, ends: tuple[int, int], count: int, real: bool
+    ) -> dict[str, Any]:
+        """Send a message in a world of two ranks; the bound is that of a write or of a read."""
+        schedule = one_transfer(count)
+        arena = self._memory(schedule) if real else None
+        buffers = () if arena is None else (arena.input(0), arena.output(1))
+        sent = send_message(way, ends, count * self.dtype.itemsize, *buffers)
+        bound = min(
+            time_schedule(
+                schedule, way.fabric, ends, self.dtype.itemsize, sent.transport, op=driven
+            ).lower_bound_ps
+            for driven in (WRITE, READ)
+        )
+        return {
+            "time_ps": sent.time_ps,
+            "transport": sent.transport,
+            "wrong": None if arena is None else self._wrong(arena.output(1)),
+            "efficiency": bound / sent.time_ps if sent.time_ps else 1.0,
+            "busiest_link": sent.busiest,
+            "busiest_link_utilisation": sent.utilisation,
+        }
+
+    def _memory(self, schedule: Schedule) -> Arena:
+        """Return the memory of both sides, the source filled and the target empty."""
+        if self._arena is None or not np.array_equal(self._arena.sizes, schedule.sizes):
+            self._arena = Arena(schedule.sizes, self.dtype)
+            self.numbers.fill(self._arena.input(0), 0)
+        self._arena.output(1)[:] = 0
+        return self._arena
+
+    def _wrong(self, arrived: NDArray[Any]) -> int:
+        zero = np.zeros(1, dtype=np.int64)
+        return self.numbers.wrong_moved(arrived, zero, zero, zero, np.array([len(arrived)]))
 
 
 def one_transfer(count: int) -> Schedule:

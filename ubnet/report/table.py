@@ -102,7 +102,7 @@ def open_console(file: IO[str]) -> Console:
 def print_lines(lines: Sequence[str], console: Console) -> None:
     """Print lines that begin with ``#``."""
     for line in lines:
-        console.print(Text(f"# {line}", style="dim"), soft_wrap=True)
+        console.print(Text(f"# {line}".rstrip(), style="dim"), soft_wrap=True)
 
 
 def print_columns(
@@ -125,7 +125,10 @@ def print_columns(
         table.add_row(*cells, style="red" if alarm(row) else None)
     wide = console.options.update(max_width=10_000)
     console.width = max(console.width, console.measure(table, options=wide).maximum)
-    console.print(table)
+    with console.capture() as capture:
+        console.print(table)
+    lines = capture.get().splitlines()
+    console.file.write("".join(f"{line.rstrip()}\n" for line in lines))
 
 
 def figure(value: float | None) -> str:
