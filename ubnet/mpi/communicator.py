@@ -8,8 +8,9 @@ from functools import lru_cache
 from ubnet.rank import Rank, current
 
 from .constants import ANY_SOURCE, ANY_TAG, LARGEST_TAG, PROC_NULL
-from .exception import ERR_RANK, ERR_ROOT, ERR_TAG
+from .exception import ERR_COMM, ERR_RANK, ERR_ROOT, ERR_TAG
 from .exception import Exception as MPIException
+from .handle import Handle
 
 Group = tuple[int, ...]
 
@@ -131,6 +132,23 @@ def _everybody(size: int) -> Group:
 
 WORLD = Predefined("COMM_WORLD", _world)
 SELF = Predefined("COMM_SELF", _self)
+
+
+class CommHandle(Handle):
+    """A handle of a communicator: what all kinds of calls on it need."""
+
+    __slots__ = ()
+
+    @property
+    def _here(self) -> Communicator:
+        """The communicator as the running rank sees it."""
+        ref = self._ref
+        if isinstance(ref, Communicator):
+            return ref
+        if ref is None:
+            raise MPIException(ERR_COMM, "the communicator is COMM_NULL")
+        found: Communicator = ref.of_running_rank()
+        return found
 
 
 def ticket(rank: Rank) -> int:

@@ -1,0 +1,148 @@
+"""Matched messages: what a probe has taken from the queue, for one receive alone."""
+
+from typing import Any
+
+from ubnet.message import Envelope
+from ubnet.message import Message as Taken
+from ubnet.rank import current
+
+from .buffers import read_spec
+from .communicator import CommHandle, Communicator, check_tag
+from .constants import ANY_SOURCE, ANY_TAG, PROC_NULL
+from .exception import ERR_REQUEST
+from .exception import Exception as MPIException
+from .handle import Handle
+from .operation import Operation, block
+from .pickling import load
+from .request import Request
+from .status import Status
+
+NO_PROC = object()
+"""What MESSAGE_NO_PROC stands for."""
+
+
+class Message(Handle):
+    """A message that a probe has taken from the queue."""
+
+    __slots__ = ()
+
+    @classmethod
+    def Probe(
+        cls,
+        comm: CommHandle,
+        source: int = ANY_SOURCE,
+        tag: int = ANY_TAG,
+        status: Status | None = None,
+    ) -> "Message":
+        """Wait until a message is there, and take it."""
+        taken = take(comm._here, source, tag, status, wait=True)
+        assert taken is not None
+        return cls._of(taken)
+
+    @classmethod
+    def Iprobe(
+        cls,
+        comm: CommHandle,
+        source: int = ANY_SOURCE,
+        tag: int = ANY_TAG,
+        status: Status | None = None,
+    ) -> "Message | None":
+        """Take a message if one is there; if not, return None, and time passes."""
+        taken = take(comm._here, source, tag, status, wait=False)
+        return None if taken is None else cls._of(taken)
+
+    probe = Probe
+    iprobe = Iprobe
+
+    def Recv(self, buf: Any, status: Status | None = None) -> None:
+        """Receive the message into a buffer."""
+        operation = self._receive(buf)
+        block([operation], "all")
+        operation.end(status)
+
+    def Irecv(self, buf: Any) -> Request:
+        """Start to receive the message into a buffer."""
+        return Request._of(self._receive(buf))
+
+    def recv(self, status: Status | None = None) -> Any:
+        """Receive the message as an object."""
+        operation = self._receive_object()
+        block([operation], "all")
+        return operation.end(status)
+
+    def irecv(self) -> Request:
+        """Start to receive the message as an object."""
+        return Request._of(self._receive_object())
+
+    def _receive(self, buf: Any) -> Operation:
+        nobody = self._ref is not None and self._ref[1] is NO_PROC
+        spec = read_spec(buf, writable=True, rank=PROC_NULL if nobody else ANY_SOURCE)
+        here, taken = self._take()
+        if taken is NO_PROC:
+            return Operation(received_on=here)
+        into, unpack = spec.land()
+        pending = current().imrecv(taken, into)
+        finish = None if unpack is None else lambda: unpack(pending.nbytes)
+        return Operation([pending], here, pending, finish)
+
+    def _receive_object(self) -> Operation:
+        here, taken = self._take()
+        if taken is NO_PROC:
+            return Operation(received_on=here)
+        pending = current().imrecv(taken)
+        return Operation([pending], here, pending, lambda: load(pending.data))
+
+    def _take(self) -> tuple[Communicator, Any]:
+        if self._ref is None:
+            raise MPIException(ERR_REQUEST, "the message is MESSAGE_NULL")
+        ref: tuple[Communicator, Any] = self._ref
+        if not self._name:
+            self._ref = None
+        return ref
+
+
+Message._kind = Message
+
+
+def see(here: Communicator, source: int, tag: int, status: Status | None, *, wait: bool) -> bool:
+    """Look for a message and tell its status; say whether there is one."""
+    world = here.world(source, any_source=True)
+    check_tag(tag, any_tag=True)
+    if world == PROC_NULL:
+        _tell_nobody(status)
+        return True
+    look = current().probe if wait else current().iprobe
+    envelope = look(world, tag, here.context)
+    if envelope is not None:
+        _tell(here, envelope, status)
+    return envelope is not None
+
+
+def take(
+    here: Communicator, source: int, tag: int, status: Status | None, *, wait: bool
+) -> tuple[Communicator, Any] | None:
+    """Take a message from the queue and tell its status; None if there is none."""
+    world = here.world(source, any_source=True)
+    check_tag(tag, any_tag=True)
+    if world == PROC_NULL:
+        _tell_nobody(status)
+        return here, NO_PROC
+    look = current().mprobe if wait else current().improbe
+    taken: Taken | None = look(world, tag, here.context)
+    if taken is None:
+        return None
+    _tell(here, taken.envelope, status)
+    return here, taken
+
+
+def _tell(here: Communicator, envelope: Envelope, status: Status | None) -> None:
+    if status is not None:
+        status._set(here.source(envelope.source), envelope.tag, envelope.nbytes)
+
+
+def _tell_nobody(status: Status | None) -> None:
+    if status is not None:
+        status._set(PROC_NULL, ANY_TAG, 0)
+
+
+MESSAGE_NULL = Message._of(None, "MESSAGE_NULL")

@@ -1,0 +1,122 @@
+"""What a request stands for: an operation under way, or one that can be started again."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ubnet.errors import Truncated
+from ubnet.message import Pending
+from ubnet.rank import current
+
+from .communicator import Communicator
+from .constants import ANY_SOURCE, ANY_TAG, PROC_NULL
+from .exception import ERR_REQUEST, ERR_TRUNCATE
+from .exception import Exception as MPIException
+from .status import Status
+
+
+@dataclass(slots=True, eq=False)
+class Operation:
+    """One or two calls of a rank that end together.
+
+    Attributes
+    ----------
+    pendings : list of Pending
+        The calls.
+    received_on : Communicator or None
+        Where one of them receives a message, its communicator.
+    message : Pending or None
+        The one that receives; None where it receives from PROC_NULL.
+    finish : callable or None
+        What is left to do at the end; its result is what the lower-case waits return.
+    again : callable or None
+        Of a persistent operation: starts it anew and returns pendings and finish.
+    active : bool
+        Whether it has been started and its end has not been asked for yet.
+    """
+
+    pendings: list[Pending] = field(default_factory=list)
+    received_on: Communicator | None = None
+    message: Pending | None = None
+    finish: Callable[[], Any] | None = None
+    again: Callable[[], "Operation"] | None = None
+    active: bool = True
+
+    @property
+    def done(self) -> bool:
+        """Whether all its calls have ended."""
+        return all(pending.done for pending in self.pendings)
+
+    def start(self) -> None:
+        """Start a persistent operation."""
+        if self.again is None or self.active:
+            raise MPIException(ERR_REQUEST, "only an inactive persistent request can be started")
+        begun = self.again()
+        self.pendings, self.message = begun.pendings, begun.message
+        self.finish, self.active = begun.finish, True
+
+    def end(self, status: Status | None, *, keep: bool = False) -> Any:
+        """Finish what has ended, tell the status, and return the object that was received.
+
+        With `keep` it is only looked at: it stays active, and nothing is finished.
+        """
+        for pending in self.pendings:
+            error, pending.error = pending.error, None
+            if error is not None:
+                self.active = False
+                raise truncated(error)
+        self.tell(status)
+        if keep:
+            return None
+        self.active = False
+        finish, self.finish = self.finish, None
+        if finish is None or any(pending.cancelled for pending in self.pendings):
+            return None
+        return finish()
+
+    def tell(self, status: Status | None) -> None:
+        """Set a status to what is known of the message."""
+        if status is None:
+            return
+        if self.received_on is None:
+            cancelled = any(pending.cancelled for pending in self.pendings)
+            status._set(ANY_SOURCE, ANY_TAG, 0, cancelled)
+        elif self.message is None:
+            status._set(PROC_NULL, ANY_TAG, 0)
+        else:
+            message = self.message
+            source = self.received_on.source(message.source)
+            status._set(source, message.tag, message.nbytes, message.cancelled)
+
+
+def truncated(error: Exception) -> MPIException:
+    """Return MPI's exception for a message that was too long."""
+    return MPIException(ERR_TRUNCATE, str(error))
+
+
+def block(operations: Sequence[Operation], how: str) -> None:
+    """Wait until all operations have ended, or any of them."""
+    rank = current()
+    pendings = [p for operation in operations for p in operation.pendings]
+    try:
+        if how == "all":
+            rank.wait(pendings, "all")
+            return
+        while not any(operation.done for operation in operations):
+            rank.wait([p for p in pendings if not p.done], "any")
+    except Truncated as error:
+        raise truncated(error) from None
+
+
+def poll(operations: Sequence[Operation], how: str) -> bool:
+    """Say whether all operations have ended, or any of them; if not, let time pass."""
+    rank = current()
+    pendings = [p for operation in operations for p in operation.pendings]
+    try:
+        if how == "all":
+            return rank.test(pendings, "all") is not None
+        if not any(operation.done for operation in operations):
+            rank.test([p for p in pendings if not p.done], "any")
+    except Truncated as error:
+        raise truncated(error) from None
+    return any(operation.done for operation in operations)
