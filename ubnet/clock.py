@@ -144,7 +144,8 @@ class Clock:
             if self._end is not None:
                 return self._end
         self._gatherings.settle()
-        self._take_events(self.now_ps)
+        if self.network.due_now:
+            self._take_events(self.now_ps)
         while not self._delivery.wake:
             if self._live == 0:
                 return WorldEnd("finished")
@@ -207,26 +208,32 @@ class Clock:
 
     def _move(self) -> bool:
         """Move to the next instant at which something happens; True if nothing ever will."""
-        self.network.flush()
-        pending = self.network.sim.next_event() is not None
-        if self._pollers.hopeless(self.now_ps, pending=pending):
+        wakes = self._pollers.next_ps()
+        if wakes is None:
+            return not self._take_events(None)
+        if self._pollers.hopeless(self.now_ps, pending=self.network.pending):
             return True
-        self._take_events(self._pollers.next_ps())
+        self._take_events(wakes)
         for rank in self._pollers.due(self.now_ps):
             self._rise(rank)
         return False
 
-    def _take_events(self, limit_ps: int | None) -> None:
-        """Take all events of the next instant that has any, `limit_ps` at the latest."""
+    def _take_events(self, limit_ps: int | None) -> bool:
+        """Take all events of the next instant that has any, `limit_ps` at the latest.
+
+        Returns whether there was one.
+        """
         events = self.network.advance(limit_ps)
+        happened = bool(events)
         while events:
             for event in events:
                 event.handle()
-            events = self.network.advance(self.now_ps)
+            events = self.network.advance(self.now_ps) if self.network.due_now else []
         stirred, self._stirred = sorted(self._stirred), set()
         for rank in stirred:
             self._pollers.disturb(rank)
             self._rise(rank)
+        return happened
 
     def _stir(self, rank: int) -> None:
         """Something happened to a rank: if it polls it wakes at the end of this instant."""

@@ -115,14 +115,15 @@ class Gatherings:
             ready = plan.ready(here, posted)
         if not len(ready):
             return
-        self._network.flush()
         posted[ready] = True
-        is_end = ready >= plan.flows.rank_end[0]
-        columns = plan.flows.select(ready, self._network.sim.size, flow_id)
-        self._network.sim.post(**columns, watch=is_end)
-        for local in ready[is_end]:
-            position = int(local - plan.flows.rank_end[0])
-            self._network.watch(int(flow_id[local]), self._end_event(gathering, position))
+        first_end = int(plan.flows.rank_end[0])
+        is_end = ready >= first_end
+        columns = plan.flows.select(ready, self._network.next_flow, flow_id)
+        ends = {
+            int(flow_id[local]): self._end_event(gathering, int(local) - first_end)
+            for local in ready[is_end]
+        }
+        self._network.post(ends, **columns, watch=is_end)
 
     def _end_event(self, gathering: _Gathering, position: int) -> Event:
         join = gathering.joins[position]

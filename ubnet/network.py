@@ -5,8 +5,8 @@ twice: at the sender when its last byte has left (the flow's end), at the receiv
 switches and cables later. A *read* ends once, at the reader.
 """
 
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -73,12 +73,30 @@ class Network:
         self._choose = choose
         self._costs: dict[tuple[int, int, int, str], tuple[_Flow, int]] = {}
         self._batch: list[_Flow] = []
+        self._due_now = False
         self._events: dict[int, Event] = {}
 
     @property
     def now_ps(self) -> int:
         """The virtual time in picoseconds."""
         return self.sim.now_ps
+
+    @property
+    def next_flow(self) -> int:
+        """The number that the engine gives to the next flow."""
+        self.flush()
+        return self.sim.size
+
+    @property
+    def due_now(self) -> bool:
+        """Whether something that was started at this instant may end at it."""
+        return self._due_now or any(flow.startup_ps == 0 for flow in self._batch)
+
+    @property
+    def pending(self) -> bool:
+        """Whether anything is under way."""
+        self.flush()
+        return self.sim.next_event() is not None
 
     def write(self, src: int, dst: int, nbytes: int, sent: Event | None, arrived: Event) -> None:
         """Start a write from endpoint `src` to endpoint `dst`."""
@@ -91,14 +109,18 @@ class Network:
         """Start a read by endpoint `dst` from endpoint `src`."""
         self._batch.append(self._cost(src, dst, nbytes, READ)[0]._replace(event=arrived))
 
-    def watch(self, flow: int, event: Event) -> None:
-        """Let `event` happen when a flow that was posted with ``watch`` ends."""
-        self._events[flow] = event
+    def post(self, events: Mapping[int, Event], **columns: Any) -> None:
+        """Post many flows at once: arguments of `FlowSim.post`, events by engine number."""
+        self.flush()
+        self.sim.post(**columns)
+        self._events.update(events)
+        self._due_now = True
 
     def flush(self) -> None:
         """Post what was collected since the last call, in its order."""
         if not self._batch:
             return
+        self._due_now = self.due_now
         batch, self._batch = self._batch, []
         first = self.sim.size
         for number, flow in enumerate(batch, start=first):
@@ -121,6 +143,7 @@ class Network:
     def advance(self, limit_ps: int | None) -> list[Event]:
         """Run to the next instant at which something happens, `limit_ps` at the latest."""
         self.flush()
+        self._due_now = False
         ended = self.sim.advance(limit_ps)
         return sorted((self._events.pop(int(flow)) for flow in ended), key=lambda e: e[:4])
 
