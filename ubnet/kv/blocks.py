@@ -147,6 +147,22 @@ def first_overlap(start: Ints, length: Ints) -> tuple[int, int] | None:
     return i, j
 
 
+def first_read_of_written(read: Ints, written: Ints, length: Ints) -> tuple[int, int] | None:
+    """Return the numbers of a range that is read and a range that is written which meet, or None.
+
+    Written ranges must not overlap each other.
+
+    >>> first_read_of_written(np.array([0, 100]), np.array([50, 8]), np.array([9, 9]))
+    (0, 1)
+    """
+    order = np.argsort(written, kind="stable")
+    begin, end = written[order], (written + length)[order]
+    # Written ranges do not overlap, so their ends ascend with their begins.
+    after = np.searchsorted(end, read, "right")
+    met = np.flatnonzero((after < np.searchsorted(begin, read + length, "left")) & (length > 0))
+    return (int(met[0]), int(order[after[met[0]]])) if len(met) else None
+
+
 def _as_rows(rows: ArrayLike) -> Ints:
     given = np.asarray(rows)
     if given.size == 0:

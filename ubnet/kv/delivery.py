@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ubnet.errors import OptionError
 
-from .blocks import BlockList, Bytes, as_bytes, first_overlap
+from .blocks import BlockList, Bytes, as_bytes, first_overlap, first_read_of_written
 from .checksum import checksum, count_unequal
 from .copying import copy_blocks
 
@@ -102,15 +102,10 @@ def _refuse_shared(parcels: Sequence[Parcel]) -> None:
         raise OptionError(
             f"moves {i} and {j} write the same bytes of one memory: give each a place of its own"
         )
-    order = np.argsort(write, kind="stable")
-    begin, end = write[order], (write + size)[order]
-    # Written ranges do not overlap, so their ends ascend with their begins.
-    meets = np.searchsorted(end, read, "right") < np.searchsorted(begin, read + size, "left")
-    met = np.flatnonzero(meets & (size > 0))
-    if len(met):
-        i = int(met[0])
-        j = int(order[np.searchsorted(end, read[i], "right")])
+    crossing = first_read_of_written(read, write, size)
+    if crossing is not None:
+        i, j = owner[list(crossing)]
         raise OptionError(
-            f"move {owner[i]} reads bytes that move {owner[j]} writes: run them one after the "
+            f"move {i} reads bytes that move {j} writes: run them one after the "
             "other, or between two memories"
         )
