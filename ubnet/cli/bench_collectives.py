@@ -1,6 +1,6 @@
 """``ubnet bench OP``: a collective operation on many ranks, timed, run and checked."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -106,8 +106,11 @@ def _bench(
         for way in ways
         for size in (sizes if operation.name != "barrier" else [0])
     ]
+    whole = replace(bench, chunks=1)
     for operation, name, way, size in progress(cases, "bench"):
-        results.add(bench.row(way, operation, name, size))
+        # A comparison of all algorithms shows those that send no chunks, too.
+        plain = algo == "all" and name not in operation.chunked
+        results.add((whole if plain else bench).row(way, operation, name, size))
     results.close()
 
 
@@ -157,7 +160,7 @@ class Collectives:
             count,
             algorithm=algorithm,
             root=self.root if operation.rooted else 0,
-            chunks=self.chunks if algorithm in ("auto", *operation.chunked) else 1,
+            chunks=self.chunks,
             fabric=way.fabric,
             endpoints=self.endpoints,
             itemsize=dtype.itemsize,

@@ -31,6 +31,11 @@ class Results:
         self.as_json = as_json
         self.plot = plot
         self.rows: list[Row] = []
+        if plot is not None:
+            from ubnet.report.plot import check_picture
+
+            # Before the rows are measured, not after.
+            check_picture(plot)
 
     def add(self, row: Row) -> None:
         """Take one row."""

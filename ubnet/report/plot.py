@@ -1,6 +1,7 @@
 """A picture of a bench: latency and bus bandwidth against size, every series labelled in place."""
 
 from collections.abc import Sequence
+from errno import ENOENT
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,6 +16,9 @@ COLOURS = ("#0b6e99", "#c4501b", "#4b7f2a", "#7a3e9d", "#8a6d00", "#b0336d", "#3
 
 DASHES = ("-", (0, (5, 2)), (0, (1, 1.5)), (0, (5, 1.5, 1, 1.5)))
 """Line styles, one a case."""
+
+SUFFIXES = (".png", ".svg", ".pdf")
+"""Formats of a picture."""
 
 LABEL_GAP = 0.052
 """Smallest distance between two labels, as a part of the panel's height."""
@@ -46,9 +50,9 @@ def plot_rows(rows: Sequence[Row], path: Path, title: str = "") -> None:
     Raises
     ------
     OptionError
-        If matplotlib is not installed, the suffix is unknown, or no row has a size and a time.
+        If no row has a size and a time, or as `check_picture`.
     """
-    figure_class = _figure_class()
+    figure_class = check_picture(path)
     lines = series_of(rows)
     if not lines:
         raise OptionError("nothing to draw: no row has a size and a time above zero")
@@ -58,12 +62,28 @@ def plot_rows(rows: Sequence[Row], path: Path, title: str = "") -> None:
     left, right = figure.subplots(1, 2)
     _panel(left, "latency (us, virtual)", [(s, s.times) for s in lines])
     _panel(right, "bus bandwidth (GB/s = 1e9 B/s)", [(s, s.rates) for s in lines])
+    figure.savefig(path)
+
+
+def check_picture(path: Path) -> Any:
+    """Return what draws a picture, if it can be drawn into a file of that name.
+
+    Raises
+    ------
+    OptionError
+        If matplotlib is not installed or the suffix is none of `SUFFIXES`.
+    FileNotFoundError
+        If the folder is not there.
+    """
+    if path.suffix not in SUFFIXES:
+        raise OptionError(f"{path} is no picture: write FILE{', FILE'.join(SUFFIXES)}")
+    if not path.absolute().parent.is_dir():
+        raise FileNotFoundError(ENOENT, "there is no such folder", str(path.parent))
     try:
-        figure.savefig(path)
-    except ValueError as error:
-        raise OptionError(f"{path} has no suffix of a picture: write FILE.png, .svg or .pdf") from (
-            error
-        )
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise OptionError('a picture needs matplotlib: pip install "ubnet[plot]"') from None
+    return Figure
 
 
 def series_of(rows: Sequence[Row]) -> list[Series]:
@@ -123,14 +143,6 @@ def _top(pool: Sequence[int], heights: Sequence[float], gap: float) -> float:
 
 def _key(row: Row) -> tuple[str, str, str, str, str]:
     return row.op, row.case, row.algorithm, row.transport, row.plane
-
-
-def _figure_class() -> Any:
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise OptionError('a picture needs matplotlib: pip install "ubnet[plot]"') from None
-    return Figure
 
 
 def _panel(axes: Any, title: str, lines: list[tuple[Series, list[float]]]) -> None:

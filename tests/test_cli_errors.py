@@ -1,0 +1,119 @@
+"""Bad input: one clear line on stderr and status 2; how a command ends otherwise."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from ubnet.cli.main import run_command
+
+BAD = {
+    "bench alltoall --fabric nope": ["no fabric 'nope'", "cloudmatrix384"],
+    "bench alltoall --sizes 64X": ["'64X' is not a size", "64KiB"],
+    "bench alltoall --ranks 0": ["0 ranks", "1 to 768"],
+    "bench alltoall --ranks 10000": ["10000 ranks", "1 to 768"],
+    "bench alltoall --ranks x": ["'x' is not a valid integer"],
+    "bench alltoal": ["'alltoal'", "did you mean all_to_all"],
+    "bench alltoall --algo rng": ["no algorithm 'rng'", "pairwise"],
+    "bench alltoall --plane ibv": ["no plane 'ibv'", "ub, rdma, vpc"],
+    "bench alltoall --transport roce --plane ub": ["roce", "plane rdma"],
+    "bench alltoall --transport tcp": ["no transport 'tcp'", "aiv"],
+    "bench alltoall --place rack": ["rack"],
+    "bench alltoall --paths random": ["paths", "spray, ecmp, hash"],
+    "bench alltoall --aiv-cores 0": ["aiv_cores", "1 to 48"],
+    "bench alltoall --dtype float33": ["'float33'", "float32"],
+    "bench alltoall --sizes 4KiB:1KiB:2": ["must grow"],
+    "bench alltoall --sizes 1:2:3:4": ["from:to:factor"],
+    "bench alltoall --payload none": ["'auto', 'real', 'size'"],
+    "bench alltoall --plot a.doc": ["a.doc", ".png"],
+    "bench alltoall --bogus": ["No such option"],
+    "bench alltoall --algo mesh --chunks 2 --ranks 4": ["chunks"],
+    "bench broadcast --root 999": ["root 999", "0 to 767"],
+    "bench p2p --pair nearr": ["'nearr'", "near"],
+    "bench p2p --pair node00:node01": ["node00", "did you mean"],
+    "bench p2p --op put": ["put", "read, write, send"],
+    "bench dispatch --ranks 8": ["--ep 8"],
+    "bench dispatch --ep 8:4": ["must grow"],
+    "bench dispatch --ep 7 --experts 10": ["14"],
+    "bench dispatch --ep 8 --quant fp9": ["fp9", "int8"],
+    "bench dispatch --ep 8 --skew 99": ["skew", "1 to 32"],
+    "bench kv --tokens 0": ["--tokens 0"],
+    "bench kv --model gpt5": ["gpt5", "deepseek-r1"],
+    "benhc": ["'benhc'", "did you mean bench"],
+}
+
+
+@pytest.mark.parametrize("line", BAD)
+def test_bad_input_is_one_clear_line(line, capsys):
+    assert run_command(line.split()) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("ubnet: ")
+    assert err.count("\n") == 1
+    for word in BAD[line]:
+        assert word in err
+
+
+def test_misspelt_key_of_a_fabric_file(tmp_path, capsys):
+    path = tmp_path / "mine.toml"
+    path.write_text('[[endpoints]]\nname = "a"\nknd = "die"\n')
+    assert run_command(["bench", "alltoall", "--fabric", str(path)]) == 2
+    err = capsys.readouterr().err
+    assert err.count("\n") == 1
+    for word in ("knd", "kind", "endpoints"):
+        assert word in err
+
+
+def test_help_at_every_level(capsys):
+    for line in ("--help", "bench --help", "bench p2p --help", "bench alltoall --help", ""):
+        assert run_command(line.split()) == 0
+        assert "Usage: ubnet" in capsys.readouterr().out
+    assert run_command(["bench", "alltoall", "--help"]) == 0
+    assert "S is the part of one rank times the ranks" in " ".join(capsys.readouterr().out.split())
+
+
+def test_wrong_results_end_with_status_1(monkeypatch, capsys):
+    monkeypatch.setattr("ubnet.cli.bench_collectives.replay", lambda schedule, arena: None)
+    assert run_command(["bench", "alltoall", "--ranks", "4", "--sizes", "1KiB", "--json"]) == 1
+    out, err = capsys.readouterr()
+    assert '"wrong": 1024' in out
+    assert "1 of 1 rows" in err
+
+
+def test_picture_that_cannot_be_written(tmp_path, capsys):
+    line = f"bench p2p --sizes 1KiB --plot {tmp_path}/none/p.png"
+    assert run_command(line.split()) == 1
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "none" in err
+
+
+def test_help_comes_at_once():
+    run = [sys.executable, "-m", "ubnet", "--help"]
+    subprocess.run(run, check=True, capture_output=True)
+    took = []
+    for _ in range(3):
+        start = time.perf_counter()
+        subprocess.run(run, check=True, capture_output=True)
+        took.append(time.perf_counter() - start)
+    assert min(took) < 0.3
+
+
+def test_reader_that_closes_early_is_no_error():
+    line = f"{sys.executable} -m ubnet bench --help | true"
+    done = subprocess.run(["bash", "-c", line], capture_output=True, text=True)
+    assert done.stderr == ""
+
+
+@pytest.mark.slow
+def test_ctrl_c():
+    run = [sys.executable, "-m", "ubnet", "bench", "all", "--payload", "size"]
+    process = subprocess.Popen(run, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    time.sleep(3)
+    os.kill(process.pid, signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert err.splitlines()[-1] == "ubnet: interrupted"
