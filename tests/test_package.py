@@ -17,7 +17,7 @@ import ubnet
 PACKAGE = Path(ubnet.__file__).parent
 ROOT = Path(__file__).parents[1]
 HEAVY = ("numba", "networkx", "mpi4py", "click", "matplotlib", "rich", "scipy", "numpy")
-FACES = {"__init__", "fabrics", "transfer", "run"}
+FACES = {"__init__", "fabrics", "transfer", "run", "launch"}
 """Modules of ubnet/ itself that belong to the faces, not to the core."""
 LAYERS = {
     "core": 0,

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from ubnet.fabrics import load_fabric as load_fabric
     from ubnet.flowsim import FlowSim as FlowSim
     from ubnet.flowsim import simulate_flows as simulate_flows
+    from ubnet.launch import compute as compute
+    from ubnet.launch import run as run
     from ubnet.transfer import transfer_time as transfer_time
 
 __version__ = "0.1.0"
@@ -20,8 +22,10 @@ __version__ = "0.1.0"
 _NAMES = {
     "Fabric": "ubnet.fabric",
     "FlowSim": "ubnet.flowsim",
+    "compute": "ubnet.launch",
     "from_networkx": "ubnet.fabric_graph",
     "load_fabric": "ubnet.fabrics",
+    "run": "ubnet.launch",
     "simulate_flows": "ubnet.flowsim",
     "to_networkx": "ubnet.fabric_graph",
     "transfer_time": "ubnet.transfer",
@@ -30,8 +34,10 @@ _NAMES = {
 __all__ = [
     "Fabric",
     "FlowSim",
+    "compute",
     "from_networkx",
     "load_fabric",
+    "run",
     "simulate_flows",
     "to_networkx",
     "transfer_time",

@@ -46,6 +46,10 @@ class Host:
     ----------
     enter : callable
         Called with a rank's number each time before it runs.
+    endpoint_names : list of str
+        Where each rank of the world sits.
+    labels : dict of int to str
+        What reports call a communicator.
     """
 
     def __init__(
@@ -64,6 +68,7 @@ class Host:
         self.compute_scale = compute_scale
         self.values: dict[int, Any] = {}
         self.labels: dict[int, str] = {}
+        self.endpoint_names: list[str] = []
         self.error: BaseException | None = None
         self.enter: Callable[[int], None] = lambda rank: None
         self.ranks = {number: Rank(number, self) for number in ranks}

@@ -105,6 +105,7 @@ class World:
             compute_scale=options.compute_scale,
             shuffle=None if seed is None else np.random.default_rng(seed),
         )
+        self.host.endpoint_names = [fabric.endpoints[place].name for place in self.endpoints]
 
     def run(self, main: Callable[[Rank], Any]) -> Result:
         """Run ``main(rank)`` on every rank until all have returned.

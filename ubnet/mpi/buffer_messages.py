@@ -159,7 +159,7 @@ class BufferMessages(CommHandle):
         here = self._here
         read_spec(buf, writable=True, rank=source)
         here.world(source, any_source=True), check_tag(tag, any_tag=True)
-        return persistent(lambda: receive(here, buf, source, tag), here)
+        return persistent(lambda: receive(here, buf, source, tag), receives=True)
 
     def _persistent_send(self, buf: Any, dest: int, tag: int, mode: str) -> Prequest:
         here = self._here
@@ -197,16 +197,16 @@ def receive(here: Communicator, buf: Any, source: int, tag: int) -> Operation:
     world = here.world(source, any_source=True)
     check_tag(tag, any_tag=True)
     if world == PROC_NULL:
-        return Operation(received_on=here)
+        return Operation(receives=True)
     into, unpack = spec.land()
     pending = current().irecv(world, tag, here.context, into)
     finish = None if unpack is None else lambda: unpack(pending.nbytes)
-    return Operation([pending], here, pending, finish)
+    return Operation.receiving(pending, here, finish)
 
 
-def persistent(begin: Callable[[], Operation], received_on: Communicator | None = None) -> Prequest:
+def persistent(begin: Callable[[], Operation], *, receives: bool = False) -> Prequest:
     """Return a request of an operation that `begin` starts."""
-    return Prequest._of(Operation(received_on=received_on, again=begin, active=False))
+    return Prequest._of(Operation(receives=receives, again=begin, active=False))
 
 
 def _run(operation: Operation, status: Status | None = None) -> None:

@@ -39,6 +39,11 @@ class Handle:
             return NotImplemented
         return self._ref is other._ref
 
+    def __repr__(self) -> str:
+        if self._name:
+            return f"MPI.{self._name}"
+        return f"<MPI.{type(self).__name__}{'' if self else ': null'}>"
+
     def __bool__(self) -> bool:
         return self._ref is not None
 

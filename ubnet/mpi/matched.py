@@ -17,8 +17,10 @@ from .pickling import load
 from .request import Request
 from .status import Status
 
-NO_PROC = object()
-"""What MESSAGE_NO_PROC stands for."""
+Match = tuple[Communicator | None, Taken | None]
+"""A message and the communicator it was found on; nothing of both if it is from PROC_NULL."""
+
+FROM_NOBODY: Match = (None, None)
 
 
 class Message(Handle):
@@ -75,27 +77,27 @@ class Message(Handle):
         return Request._of(self._receive_object())
 
     def _receive(self, buf: Any) -> Operation:
-        nobody = self._ref is not None and self._ref[1] is NO_PROC
+        nobody = self._ref is FROM_NOBODY
         spec = read_spec(buf, writable=True, rank=PROC_NULL if nobody else ANY_SOURCE)
         here, taken = self._take()
-        if taken is NO_PROC:
-            return Operation(received_on=here)
+        if here is None or taken is None:
+            return Operation(receives=True)
         into, unpack = spec.land()
         pending = current().imrecv(taken, into)
         finish = None if unpack is None else lambda: unpack(pending.nbytes)
-        return Operation([pending], here, pending, finish)
+        return Operation.receiving(pending, here, finish)
 
     def _receive_object(self) -> Operation:
         here, taken = self._take()
-        if taken is NO_PROC:
-            return Operation(received_on=here)
+        if here is None or taken is None:
+            return Operation(receives=True)
         pending = current().imrecv(taken)
-        return Operation([pending], here, pending, lambda: load(pending.data))
+        return Operation.receiving(pending, here, lambda: load(pending.data))
 
-    def _take(self) -> tuple[Communicator, Any]:
+    def _take(self) -> Match:
         if self._ref is None:
             raise MPIException(ERR_REQUEST, "the message is MESSAGE_NULL")
-        ref: tuple[Communicator, Any] = self._ref
+        ref: Match = self._ref
         if not self._name:
             self._ref = None
         return ref
@@ -120,13 +122,13 @@ def see(here: Communicator, source: int, tag: int, status: Status | None, *, wai
 
 def take(
     here: Communicator, source: int, tag: int, status: Status | None, *, wait: bool
-) -> tuple[Communicator, Any] | None:
+) -> Match | None:
     """Take a message from the queue and tell its status; None if there is none."""
     world = here.world(source, any_source=True)
     check_tag(tag, any_tag=True)
     if world == PROC_NULL:
         _tell_nobody(status)
-        return here, NO_PROC
+        return FROM_NOBODY
     look = current().mprobe if wait else current().improbe
     taken: Taken | None = look(world, tag, here.context)
     if taken is None:
@@ -146,3 +148,4 @@ def _tell_nobody(status: Status | None) -> None:
 
 
 MESSAGE_NULL = Message._of(None, "MESSAGE_NULL")
+MESSAGE_NO_PROC = Message._of(FROM_NOBODY, "MESSAGE_NO_PROC")

@@ -133,10 +133,10 @@ def receive(here: Communicator, buf: Any, source: int, tag: int) -> Operation:
     world = here.world(source, any_source=True)
     check_tag(tag, any_tag=True)
     if world == PROC_NULL:
-        return Operation(received_on=here)
+        return Operation(receives=True)
     if buf is None:
         pending = current().irecv(world, tag, here.context)
-        return Operation([pending], here, pending, lambda: load(pending.data))
+        return Operation.receiving(pending, here, lambda: load(pending.data))
     room = bytearray(buf) if isinstance(buf, int) else memoryview(buf).cast("B")
     bounded = current().irecv(world, tag, here.context, room)
-    return Operation([bounded], here, bounded, lambda: load(memoryview(room)[: bounded.nbytes]))
+    return Operation.receiving(bounded, here, lambda: load(memoryview(room)[: bounded.nbytes]))

@@ -23,10 +23,12 @@ class Operation:
     ----------
     pendings : list of Pending
         The calls.
-    received_on : Communicator or None
-        Where one of them receives a message, its communicator.
+    receives : bool
+        Whether one of them receives a message, which may be one from PROC_NULL.
     message : Pending or None
-        The one that receives; None where it receives from PROC_NULL.
+        The one that receives, unless it is from PROC_NULL.
+    received_on : Communicator or None
+        The communicator of the message.
     finish : callable or None
         What is left to do at the end; its result is what the lower-case waits return.
     again : callable or None
@@ -36,8 +38,9 @@ class Operation:
     """
 
     pendings: list[Pending] = field(default_factory=list)
-    received_on: Communicator | None = None
+    receives: bool = False
     message: Pending | None = None
+    received_on: Communicator | None = None
     finish: Callable[[], Any] | None = None
     again: Callable[[], "Operation"] | None = None
     active: bool = True
@@ -47,13 +50,20 @@ class Operation:
         """Whether all its calls have ended."""
         return all(pending.done for pending in self.pendings)
 
+    @classmethod
+    def receiving(
+        cls, pending: Pending, comm: Communicator, finish: Callable[[], Any] | None = None
+    ) -> "Operation":
+        """Return the operation of one receive."""
+        return cls([pending], True, pending, comm, finish)
+
     def start(self) -> None:
         """Start a persistent operation."""
         if self.again is None or self.active:
             raise MPIException(ERR_REQUEST, "only an inactive persistent request can be started")
         begun = self.again()
         self.pendings, self.message = begun.pendings, begun.message
-        self.finish, self.active = begun.finish, True
+        self.received_on, self.finish, self.active = begun.received_on, begun.finish, True
 
     def end(self, status: Status | None, *, keep: bool = False) -> Any:
         """Finish what has ended, tell the status, and return the object that was received.
@@ -78,10 +88,10 @@ class Operation:
         """Set a status to what is known of the message."""
         if status is None:
             return
-        if self.received_on is None:
+        if not self.receives:
             cancelled = any(pending.cancelled for pending in self.pendings)
             status._set(ANY_SOURCE, ANY_TAG, 0, cancelled)
-        elif self.message is None:
+        elif self.message is None or self.received_on is None:
             status._set(PROC_NULL, ANY_TAG, 0)
         else:
             message = self.message

@@ -1,0 +1,92 @@
+"""What a program asks of its surroundings: time, names, versions, start and end."""
+
+from typing import Any
+
+from ubnet import __version__
+from ubnet.rank import current
+
+from .constants import SUBVERSION, THREAD_FUNNELED, VERSION
+
+
+def Wtime() -> float:
+    """Return the virtual time in seconds; asked again and again, it lets time pass."""
+    return current().wtime()
+
+
+def Wtick() -> float:
+    """Return the resolution of `Wtime`: a picosecond.
+
+    >>> Wtick()
+    1e-12
+    """
+    return 1e-12
+
+
+def Get_processor_name() -> str:
+    """Return the name of the endpoint that this rank sits on."""
+    rank = current()
+    return rank.host.endpoint_names[rank.number]
+
+
+def Get_library_version() -> str:
+    """Return the name and version of the library."""
+    return f"ubnet {__version__}: MPI on a virtual supernode"
+
+
+def Get_version() -> tuple[int, int]:
+    """Return the version of the MPI standard."""
+    return VERSION, SUBVERSION
+
+
+def get_vendor() -> tuple[str, tuple[int, int, int]]:
+    """Return the name and version of the library in parts."""
+    major, minor, patch = (int(part) for part in __version__.split("."))
+    return "ubnet", (major, minor, patch)
+
+
+def Init() -> None:
+    """Begin with MPI, which every rank has done when its program starts."""
+
+
+def Init_thread(required: int = THREAD_FUNNELED) -> int:
+    """Begin with MPI; return the level of threads that is provided."""
+    return THREAD_FUNNELED
+
+
+def Finalize() -> None:
+    """End with MPI; a rank may call it once."""
+    current().kept["finalized"] = True
+
+
+def Is_initialized() -> bool:
+    """Return whether `Init` has been called."""
+    return True
+
+
+def Is_finalized() -> bool:
+    """Return whether `Finalize` has been called."""
+    return bool(current().kept.get("finalized", False))
+
+
+def Query_thread() -> int:
+    """Return the level of threads: only the one that runs the program may call."""
+    return THREAD_FUNNELED
+
+
+def Is_thread_main() -> bool:
+    """Return whether this thread may call."""
+    return True
+
+
+def Attach_buffer(buf: Any) -> None:
+    """Give room for buffered sends; they find their own, so it is only kept."""
+    current().kept["attached"] = buf
+
+
+def Detach_buffer() -> Any:
+    """Return what `Attach_buffer` was given."""
+    return current().kept.pop("attached", None)
+
+
+def Pcontrol(level: int) -> None:
+    """Set the level of profiling, which has no meaning here."""

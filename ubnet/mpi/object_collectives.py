@@ -1,0 +1,168 @@
+"""Collective operations on Python objects: the methods in small letters.
+
+Objects are pickled to bytes, each behind its own length (8 bytes). How long they are only their
+ranks know, so the members' sizes are the parts from which the clock holder makes the schedule.
+Reductions gather the objects at one member, which combines them there in rank order: how long a
+partial result is, nobody could know before.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ubnet.message import Collective, Pending
+
+from . import schedules
+from .buffer_collectives import barrier
+from .call import Call
+from .communicator import CommHandle, Communicator
+from .op import OPS
+from .pickling import dump_each, load, pickle
+
+SUM = OPS["SUM"]
+
+Combine = Callable[[Any, Any], Any]
+
+LENGTH_BYTES = 8
+
+
+class ObjectCollectives(CommHandle):
+    """Collective operations on Python objects."""
+
+    __slots__ = ()
+
+    def barrier(self) -> None:
+        """Wait until every member has come."""
+        barrier(self._here).run("Barrier")
+
+    def bcast(self, obj: Any, root: int = 0) -> Any:
+        """Send the root's object to every member, and return it."""
+        return _bcast(self._here, obj, root, "bcast")
+
+    def gather(self, sendobj: Any, root: int = 0) -> list[Any] | None:
+        """Return the objects of all members at the root, in their order, else None."""
+        return _gather(self._here, sendobj, root, "gather")
+
+    def scatter(self, sendobj: Sequence[Any] | None, root: int = 0) -> Any:
+        """Return object r of the root at member r."""
+        return _scatter(self._here, sendobj, root, "scatter")
+
+    def allgather(self, sendobj: Any) -> list[Any]:
+        """Return the objects of all members, in their order."""
+        here = self._here
+        data = [pickle.dumps(sendobj)]
+        return _objects(_run(here, "all_gather", "allgather", data))
+
+    def alltoall(self, sendobj: Sequence[Any]) -> list[Any]:
+        """Send object r to member r, and return one of every member."""
+        here = self._here
+        data = dump_each(sendobj, here.size)
+        return _objects(_run(here, "all_to_all", "alltoall", data))
+
+    def reduce(self, sendobj: Any, op: Combine = SUM, root: int = 0) -> Any:
+        """Return the objects of all members combined at the root, else None."""
+        return _reduce(self._here, sendobj, op, root, "reduce")
+
+    def allreduce(self, sendobj: Any, op: Combine = SUM) -> Any:
+        """Return the objects of all members combined: reduced at member 0 and sent to all."""
+        here = self._here
+        return _bcast(here, _reduce(here, sendobj, op, 0, "allreduce"), 0, "allreduce")
+
+    def scan(self, sendobj: Any, op: Combine = SUM) -> Any:
+        """Return the objects of the members up to this one combined: worked out at member 0."""
+        here = self._here
+        items = _gather(here, sendobj, 0, "scan")
+        return _scatter(here, _prefixes(items, op), 0, "scan")
+
+    def exscan(self, sendobj: Any, op: Combine = SUM) -> Any:
+        """Return the objects of the members before this one combined, None at member 0."""
+        here = self._here
+        items = _gather(here, sendobj, 0, "exscan")
+        prefixes = _prefixes(items, op)
+        if prefixes is not None:
+            prefixes = [None, *prefixes[:-1]]
+        return _scatter(here, prefixes, 0, "exscan")
+
+
+def _bcast(here: Communicator, obj: Any, root: int, call: str) -> Any:
+    mine = here.check_root(root) == here.rank
+    data = pickle.dumps(obj) if mine else b""
+    part = (len(data),) if mine else ()
+    received = _start(here, "broadcast", call, data if mine else None, part, root, keep=not mine)
+    return load(data if mine else received)
+
+
+def _gather(here: Communicator, obj: Any, root: int, call: str) -> list[Any] | None:
+    mine = here.check_root(root) == here.rank
+    received = _run(here, "gather", call, [pickle.dumps(obj)], root)
+    return _objects(received) if mine else None
+
+
+def _scatter(here: Communicator, objects: Any, root: int, call: str) -> Any:
+    mine = here.check_root(root) == here.rank
+    data = dump_each(objects, here.size) if mine else []
+    return _objects(_run(here, "scatter", call, data, root))[0]
+
+
+def _reduce(here: Communicator, obj: Any, op: Combine, root: int, call: str) -> Any:
+    items = _gather(here, obj, root, call)
+    if items is None:
+        return None
+    result = items[0]
+    for item in items[1:]:
+        result = op(result, item)
+    return result
+
+
+def _prefixes(items: list[Any] | None, op: Combine) -> list[Any] | None:
+    if items is None:
+        return None
+    for place in range(1, len(items)):
+        items[place] = op(items[place - 1], items[place])
+    return items
+
+
+def _run(
+    here: Communicator, pattern: str, call: str, data: Sequence[bytes], root: int = 0
+) -> NDArray[np.uint8]:
+    """Send the objects' bytes, each behind its length; return what this rank received."""
+    framed = b"".join(len(d).to_bytes(LENGTH_BYTES, "little") + d for d in data)
+    part = tuple(LENGTH_BYTES + len(d) for d in data)
+    received: NDArray[np.uint8] = _start(here, pattern, call, framed, part, root, keep=True)
+    return received
+
+
+def _start(
+    here: Communicator,
+    pattern: str,
+    call: str,
+    data: bytes | None,
+    part: tuple[int, ...],
+    root: int,
+    *,
+    keep: bool,
+) -> Any:
+    maker = partial(schedules.objects, pattern=pattern, root=root)
+    source = None if data is None else np.frombuffer(data, dtype=np.uint8)
+    collective = Collective(
+        here.context, here.group, "", (("root", root),), maker, part, 1, source, keep=keep
+    )
+    return Call(collective, _data).run(call)
+
+
+def _data(pending: Pending) -> Any:
+    return pending.data
+
+
+def _objects(received: NDArray[np.uint8]) -> list[Any]:
+    """Return the objects that stand behind their lengths in what was received."""
+    view = received.data
+    objects, place = [], 0
+    while place < len(view):
+        end = place + LENGTH_BYTES + int.from_bytes(view[place : place + LENGTH_BYTES], "little")
+        objects.append(load(view[place + LENGTH_BYTES : end]))
+        place = end
+    return objects

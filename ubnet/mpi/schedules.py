@@ -1,0 +1,120 @@
+"""The schedules that collective calls ask for: functions that make the same one everywhere.
+
+Each is used as ``partial(function, argument=...)``, which can be pickled, and which is equal to
+another one of equal arguments, so that a schedule is made once for all calls of a kind.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ubnet.collectives import reduce_scatter_v, scan
+from ubnet.collectives.build import build
+from ubnet.errors import MismatchedCall
+from ubnet.fabric import Fabric
+from ubnet.schedule import Schedule
+
+Ints = NDArray[np.int64]
+
+
+def even(
+    parts: Sequence[Any],
+    fabric: Fabric,
+    endpoints: Ints,
+    *,
+    operation: str,
+    count: int = 0,
+    root: int = 0,
+    itemsize: int = 1,
+    commutative: bool = True,
+) -> Schedule:
+    """Make the schedule of an operation by the algorithm of the least modelled time."""
+    return build(
+        operation,
+        len(endpoints),
+        count,
+        root=root,
+        commutative=commutative,
+        fabric=fabric,
+        endpoints=endpoints,
+        itemsize=itemsize,
+    )
+
+
+def uneven(parts: Sequence[Any], fabric: Fabric, endpoints: Ints, *, call: str) -> Schedule:
+    """Make the schedule in which every rank has its own number of bytes for every rank.
+
+    The members' parts are (sendcounts, sdispls, recvcounts, rdispls). An operation with a root is
+    the same with zeros in the other columns.
+    """
+    try:
+        return build(
+            "all_to_all_v",
+            len(endpoints),
+            fabric=fabric,
+            endpoints=endpoints,
+            itemsize=1,
+            parts=parts,
+            algorithm="auto" if "lltoall" in call else "mesh",
+        )
+    except MismatchedCall as error:
+        raise MismatchedCall(f"{call} as {error}") from None
+
+
+def prefix(
+    parts: Sequence[Any], fabric: Fabric, endpoints: Ints, *, count: int, inclusive: bool
+) -> Schedule:
+    """Make the schedule of a scan or exscan."""
+    make = scan.inclusive if inclusive else scan.exclusive
+    return make(len(endpoints), count)
+
+
+def uneven_reduce_scatter(
+    parts: Sequence[Any], fabric: Fabric, endpoints: Ints, *, counts: tuple[int, ...]
+) -> Schedule:
+    """Make the schedule of a reduce-scatter whose blocks have counts of their own."""
+    return reduce_scatter_v.mesh(counts)
+
+
+def objects(
+    parts: Sequence[Any], fabric: Fabric, endpoints: Ints, *, pattern: str, root: int = 0
+) -> Schedule:
+    """Make the schedule of pickled objects, whose sizes only their ranks know.
+
+    The part of a rank is the bytes of its object, or of its object for every rank; that of a rank
+    which has none is empty. Equal sizes are the even operation; others go to each rank directly.
+    What a rank receives stands in its output in rank order without gaps.
+    """
+    ranks = len(endpoints)
+    if pattern == "broadcast":
+        return even(
+            parts, fabric, endpoints, operation=pattern, count=int(parts[root][0]), root=root
+        )
+    sent = np.zeros((ranks, ranks), dtype=np.int64)
+    if pattern == "gather":
+        sent[:, root] = [part[0] for part in parts]
+    elif pattern == "all_gather":
+        sent[:] = np.array([part[0] for part in parts])[:, None]
+    elif pattern == "scatter":
+        sent[root] = parts[root]
+    else:
+        sent[:] = parts
+    used = sent if pattern in ("all_gather", "all_to_all") else _line(sent, pattern, root)
+    if (used == used.flat[0]).all():
+        count = int(used.flat[0])
+        return even(parts, fabric, endpoints, operation=pattern, count=count, root=root)
+    starts = np.cumsum(sent, axis=1) - sent
+    if pattern == "all_gather":
+        starts[:] = 0  # the same bytes for everybody
+    received = np.ascontiguousarray(sent.T)
+    places = np.cumsum(received, axis=1) - received
+    columns = list(zip(sent, starts, received, places, strict=True))
+    return uneven(columns, fabric, endpoints, call=pattern.replace("_to_", "to"))
+
+
+def _line(sent: Ints, pattern: str, root: int) -> Ints:
+    """Return the column or row of the root."""
+    line: Ints = sent[:, root] if pattern == "gather" else sent[root]
+    return line
