@@ -1,0 +1,163 @@
+"""``ubnet run``: a program written for mpi4py on the virtual supernode."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+import click
+
+from ubnet.cli.options import DEFAULT_FABRIC, TRANSPORTS_HELP
+from ubnet.errors import UbnetError
+
+if TYPE_CHECKING:
+    from ubnet.world import Result
+
+
+@click.command(context_settings={"allow_interspersed_args": False})
+@click.option(
+    "-n", "--ranks", type=int, help="Number of ranks; by default one a process of mpirun, or 1."
+)
+@click.option(
+    "--place",
+    default="die",
+    show_default=True,
+    metavar="die|npu|node|cpu|NAMES",
+    help="Where they sit: one a die, NPU, node or CPU, or on endpoints such as "
+    "node00.npu0.die0,node01.npu0.die0.",
+)
+@click.option(
+    "--fabric",
+    default=DEFAULT_FABRIC,
+    show_default=True,
+    metavar="NAME|FILE",
+    help="A fabric of `ubnet topo list`, or a TOML file of your own.",
+)
+@click.option("--paths", help="spray|ecmp|hash: how a flow uses parallel paths.")
+@click.option("--transport", default="auto", show_default=True, help=TRANSPORTS_HELP)
+@click.option(
+    "--rendezvous",
+    type=click.Choice(["read", "write"]),
+    default="read",
+    show_default=True,
+    help="Who moves a large message: its receiver reads it, or its sender writes it.",
+)
+@click.option(
+    "--eager",
+    metavar="SIZE",
+    default="64KiB",
+    show_default=True,
+    help="The largest message that is sent before its receive is known.",
+)
+@click.option(
+    "--compute",
+    default="free",
+    show_default=True,
+    metavar="free|measured[:SCALE]",
+    help="What a rank's own computing costs in virtual time.",
+)
+@click.option("--tag-output", is_flag=True, help="Begin each line of output with its rank.")
+@click.option(
+    "--digest",
+    is_flag=True,
+    help="Print the virtual time and the SHA-256 of all events at the end.",
+)
+@click.option(
+    "--events",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write a line for each event: time_ps, kind, source, destination, tag, bytes.",
+)
+@click.option(
+    "--shuffle", type=int, metavar="SEED", help="Run ranks in random order: nothing may change."
+)
+@click.argument("program", type=click.Path(path_type=Path))
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+def run(
+    program: Path,
+    arguments: tuple[str, ...],
+    ranks: int | None,
+    place: str,
+    eager: str,
+    events: Path | None,
+    tag_output: bool,
+    digest: bool,
+    **options: Any,
+) -> None:
+    """Run PROGRAM with ARGUMENTS on every rank, in virtual time.
+
+    The program uses mpi4py as ever: `from mpi4py import MPI`. It runs in this process, or under
+    mpirun in all of its processes, with the same times and results.
+    """
+    from ubnet.mpi.install import install
+    from ubnet.program import Program
+    from ubnet.units import parse_size
+
+    install()
+    script = Program(program, arguments)
+    with _opened(events) as file, _reported_once():
+        from ubnet.launch import make_world
+
+        world = make_world(
+            ranks,
+            place=place.split(",") if "," in place or "." in place else place,
+            eager_bytes=parse_size(eager),
+            events=file,
+            **options,
+        )
+        world.host.enter = script.enter
+        with script.in_place(), _tagged(tag_output):
+            result = world.run(script.run)
+    if digest and _speaks():
+        _print_digest(result)
+
+
+def _print_digest(result: "Result") -> None:
+    click.echo(f"virtual time {result.time_ps} ps")
+    click.echo(f"digest {result.digest}")
+
+
+def _speaks() -> bool:
+    """Say whether this process reports for all of them: the first of mpirun, or the only one."""
+    from ubnet.real_mpi import load_real_mpi, under_mpirun
+
+    return not under_mpirun() or load_real_mpi().COMM_WORLD.rank == 0
+
+
+@contextmanager
+def _reported_once() -> Iterator[None]:
+    """Let one process alone report an error that all of them have."""
+    try:
+        yield
+    except UbnetError as error:
+        if not _speaks():
+            raise click.exceptions.Exit(error.exit_status) from None
+        raise
+
+
+@contextmanager
+def _opened(events: Path | None) -> Iterator[IO[str] | None]:
+    """Open the file of event lines, in the process that has the events."""
+    if events is None or not _speaks():
+        yield None
+        return
+    with events.open("w", encoding="utf-8") as file:
+        yield file
+
+
+@contextmanager
+def _tagged(wanted: bool) -> Iterator[None]:
+    """Let lines of output begin with their rank."""
+    if not wanted:
+        yield
+        return
+    from ubnet.tagged import TaggedStream
+
+    kept = sys.stdout, sys.stderr
+    sys.stdout, sys.stderr = TaggedStream(sys.stdout), TaggedStream(sys.stderr)
+    try:
+        yield
+    finally:
+        for stream in (sys.stdout, sys.stderr):
+            stream.finish()
+        sys.stdout, sys.stderr = kept
