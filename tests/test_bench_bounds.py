@@ -22,9 +22,15 @@ ALL = [
 
 
 def parts(ranks: int, count: int) -> Any:
-    """Return uneven parts: rank r has up to twice the count for rank q, 0 for some."""
+    """Return uneven parts: up to twice the count for another rank, nothing for a third of them.
+
+    On many ranks only three sizes differ, so that the engine has few ends to tell apart.
+    """
     rank = np.arange(ranks)
-    sent = (rank[:, None] * 7 + rank * 3) % (2 * count + 1) * ((rank[:, None] + rank) % 3 > 0)
+    both = rank[:, None] + rank
+    sent = count * (both % 3)
+    if ranks <= 100:
+        sent = (rank[:, None] * 7 + rank * 3) % (2 * count + 1) * (both % 3 > 0)
     starts = np.cumsum(sent, axis=1) - sent
     arrives = np.cumsum(sent, axis=0) - sent
     return [(sent[r], starts[r], sent[:, r], arrives[:, r]) for r in rank]
