@@ -6,12 +6,17 @@
 - `transfer`, `post_moves`: block lists between endpoints, over any transport of a fabric.
 - `transfer_prompt`: all of it for one prompt.
 - `Carrier`: many transfers in one virtual clock: submit, advance, poll, cancel.
+- `Deployment`, `Requests`, `serve`: many requests with arrivals and queues.
+- `burst`, `dispatch_beside_kv`: what the mapping of sources and the plane of its own are for.
 - `TransferEngine`, `Agent`: Mooncake's and NIXL's calls on top of it.
 """
 
+from .beside_decode import dispatch_beside_kv
 from .blocks import BlockList
+from .burst import burst
 from .cache import PagedCache, prompt_blocks
 from .carrier import Carrier
+from .deployment import Deployment
 from .descriptors import Strided
 from .job import Job
 from .mapping import Connections, connect
@@ -20,6 +25,9 @@ from .mooncake import TransferEngine
 from .nixl import Agent
 from .plan import Plan, plan_bytes
 from .prompt import transfer_prompt
+from .requests import Requests, poisson_requests
+from .serving import serve
+from .serving_report import ServingReport
 from .status import Status
 from .transfer import Move, TransferResult, post_moves, transfer
 
@@ -31,20 +39,27 @@ __all__ = [
     "BlockList",
     "Carrier",
     "Connections",
+    "Deployment",
     "Job",
     "KVModel",
     "Move",
     "PagedCache",
     "Plan",
+    "Requests",
+    "ServingReport",
     "Status",
     "Strided",
     "TransferEngine",
     "TransferResult",
+    "burst",
     "connect",
+    "dispatch_beside_kv",
     "find_model",
     "plan_bytes",
+    "poisson_requests",
     "post_moves",
     "prompt_blocks",
+    "serve",
     "transfer",
     "transfer_prompt",
 ]

@@ -155,6 +155,10 @@ def first_read_of_written(read: Ints, written: Ints, length: Ints) -> tuple[int,
     >>> first_read_of_written(np.array([0, 100]), np.array([50, 8]), np.array([9, 9]))
     (0, 1)
     """
+    if not len(length) or read.max() + length.max() <= written.min():
+        return None
+    if written.max() + length.max() <= read.min():
+        return None
     order = np.argsort(written, kind="stable")
     begin, end = written[order], (written + length)[order]
     # Written ranges do not overlap, so their ends ascend with their begins.

@@ -103,10 +103,11 @@ def plan_rows(
         regions.locate(rows[:, column], rows[:, 2])
         for column, regions in ((0, sources), (1, targets))
     )
-    kept = rows[:, 2] > 0
-    order = np.flatnonzero(kept)
-    order = order[np.argsort(rows[order, 1], kind="stable")]
-    runs, pairs = rows[order], np.stack([read[order], written[order]], axis=1)
+    order = np.flatnonzero(rows[:, 2])
+    # No two targets are equal, or they are refused below: any sort gives the same order.
+    order = order[np.argsort(rows[order, 1])]
+    runs = rows.take(order, axis=0)
+    pairs = np.stack([read.take(order), written.take(order)], axis=1)
     _refuse_clashes(rows, runs)
     _refuse_read_only(targets, pairs[:, 1])
     if merge and len(runs):
@@ -158,9 +159,11 @@ def _merged(runs: Ints, pairs: Ints) -> tuple[Ints, Ints]:
     joined = (runs[1:, 0] == ends[:, 0]) & (runs[1:, 1] == ends[:, 1])
     joined &= (pairs[1:, 0] == pairs[:-1, 0]) & (pairs[1:, 1] == pairs[:-1, 1])
     first = np.flatnonzero(np.concatenate([[True], ~joined]))
-    merged = runs[first]
+    if len(first) == len(runs):
+        return runs, pairs
+    merged = runs.take(first, axis=0)
     merged[:, 2] = np.add.reduceat(runs[:, 2], first)
-    return merged, pairs[first]
+    return merged, pairs.take(first, axis=0)
 
 
 def _cut(
@@ -183,7 +186,7 @@ def _cut(
     starts = np.insert(begins, place[inside], inner[inside])
     owner = np.searchsorted(begins, starts, side="right") - 1
     into = starts - begins[owner]
-    rows = runs[owner]
+    rows = runs.take(owner, axis=0)
     rows[:, :2] += into[:, None]
     rows[:, 2] = np.diff(starts, append=total)
     first = np.searchsorted(starts, edges)
@@ -197,7 +200,7 @@ def _cut(
         descriptors=descriptors,
         sources=sources,
         targets=targets,
-        regions=pairs[owner],
+        regions=pairs.take(owner, axis=0),
     )
 
 
@@ -219,7 +222,7 @@ def _refuse_clashes(rows: Ints, runs: Ints) -> None:
 
 
 def _refuse_read_only(targets: Regions, written: Ints) -> None:
-    for number in np.unique(written).tolist():
+    for number in np.flatnonzero(np.bincount(written)).tolist():
         if not targets[number].memory.flags.writeable:
             raise OptionError(
                 f"registered memory of {targets.owner} at {targets[number].address} is read-only "
