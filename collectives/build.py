@@ -28,7 +28,7 @@ def build(
     endpoints: NDArray[np.int64] | None = None,
     itemsize: int = 4,
     transport: str = "auto",
-    plane: str = "ub",
+    plane: str | None = None,
     op: str = WRITE,
     parts: Sequence[Sequence[Any]] | None = None,
 ) -> Schedule:

@@ -55,7 +55,7 @@ def choose(
     chunks: int = 1,
     commutative: bool = True,
     transport: str = "auto",
-    plane: str = "ub",
+    plane: str | None = None,
     op: str = WRITE,
 ) -> tuple[str, list[Candidate]]:
     """Return the algorithm with the least modelled time, and why.
@@ -76,8 +76,10 @@ def choose(
         Whether a reduction may change the order of its operands.
     transport : str
         A transport's name, or ``auto``: the best one of `plane` for each algorithm.
-    plane, op : str
-        The plane for ``auto``; whether the source writes or the destination reads.
+    plane : str, optional
+        The plane for ``auto``, by default the fabric's first.
+    op : {"write", "read"}
+        Whether the source writes or the destination reads.
 
     Returns
     -------
@@ -105,7 +107,7 @@ def choose(
     return candidates[0].algorithm, candidates
 
 
-def transports(fabric: Fabric, name: str, plane: str) -> list[Transport]:
+def transports(fabric: Fabric, name: str, plane: str | None = None) -> list[Transport]:
     """Return the transport called `name`, or for ``auto`` all of the plane in their order.
 
     Raises
@@ -115,7 +117,7 @@ def transports(fabric: Fabric, name: str, plane: str) -> list[Transport]:
     """
     if name != "auto":
         return [fabric.transport(name)]
-    fabric.plane(plane)
+    plane = fabric.plane(plane or next(iter(fabric.planes), "")).name
     found = [way for way in fabric.transports.values() if way.plane == plane]
     if not found:
         planes = ", ".join(dict.fromkeys(way.plane for way in fabric.transports.values()))

@@ -6,12 +6,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ubnet.builder import FabricBuilder
 from ubnet.collectives import OPERATIONS, build, choose
 from ubnet.collectives.phases import PHASES
 from ubnet.errors import NoRoute
-from ubnet.fabric import Fabric
+from ubnet.fabric import Fabric, Routes
 from ubnet.fabrics import load_fabric
 from ubnet.timing import time_schedule
+from ubnet.transport import Transport
 
 REGRET = 1.15
 """How much longer than the best algorithm the chosen one may take."""
@@ -127,6 +129,28 @@ def test_one_rank_and_no_elements() -> None:
 def test_unknown_plane_is_named() -> None:
     with pytest.raises(NoRoute, match="ubx"):
         choose("barrier", FABRIC, np.arange(4), 0, 4, plane="ubx")
+
+
+def test_a_fabric_of_ones_own_has_its_first_plane_for_default() -> None:
+    builder = FabricBuilder("pair")
+    ends = builder.add_endpoints(["a", "b"], "die", node=[0, 1], package=[0, 1])
+    both = [0, 1], [1, 0]
+    builder.add_links(*both, capacity=1e9, latency_ps=5, plane="wire", tier="wire")
+    builder.add_plane("wire", "shortest", Direct())
+    builder.add_transport(Transport("plain", "wire", {("write", "*"): 1_000_000}))
+    schedule = build("all_gather", 2, 1000, fabric=builder.build(), endpoints=ends)
+    _, candidates = choose("all_gather", builder.build(), ends, 1000, 4)
+    assert schedule.name.removeprefix("all_gather ") == candidates[0].algorithm
+    # 4,000 bytes at 1e9 a second behind a start-up of 1 us and a cable of 5 ps.
+    assert candidates[0].time_ps == pytest.approx(1_000_005 + 4_000_000)
+
+
+class Direct:
+    """The router of two endpoints with a link each way."""
+
+    def routes(self, src: Any, dst: Any, flow: Any) -> Routes:
+        rows = np.arange(len(src) + 1)
+        return Routes(rows, np.asarray(src), np.ones(len(src)), np.full(len(src), 5))
 
 
 def test_every_algorithm_has_its_phases() -> None:
