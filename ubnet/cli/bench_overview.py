@@ -2,8 +2,11 @@
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
+from os import cpu_count
 
 from ubnet import __version__
 from ubnet.cli.bench_collectives import Collectives
@@ -41,7 +44,7 @@ KV_WAYS = ("roce", "vpc")
 KV_TOKENS = 4096
 
 
-Job = Callable[[], Row]
+Job = Callable[[], list[Row]]
 
 
 def overview(*, as_json: bool, seed: int) -> None:
@@ -57,57 +60,71 @@ def overview(*, as_json: bool, seed: int) -> None:
     ways = {way.transport: way for way in choose_ways(transport="auto,aiv,sdma,roce,vpc")}
     results = Results([], as_json=as_json)
     auto = ways["auto"]
-    jobs = [
-        *_p2p_jobs(ways, seed),
-        *_collective_jobs(auto, seed),
-        *_moe_jobs(auto, seed),
-        *_kv_jobs(ways, seed),
-        *_large_moe_jobs(auto, seed),
-    ]
-    for job in progress(jobs, "ubnet bench"):
-        results.add(job())
+    # The longest first, so that the cores end together; rows come in the order of the screen.
+    first = _collective_jobs(auto, seed)
+    p2p, kv = partial(_p2p_rows, ways, seed), partial(_kv_rows, ways, seed)
+    with run_ahead([*first, p2p, *_moe_jobs(auto, seed), kv, *_large_moe_jobs(auto, seed)]) as done:
+        screen = [done[len(first)], *done[: len(first)], *done[len(first) + 1 :]]
+        for rows in progress(screen, "ubnet bench"):
+            for row in rows.result():
+                results.add(row)
     if not as_json:
         _print(results.rows, auto, seed)
     results.end()
 
 
-def _p2p_jobs(ways: dict[str, Way], seed: int) -> Iterator[Job]:
+@contextmanager
+def run_ahead(jobs: Sequence[Job]) -> Iterator[list[Future[list[Row]]]]:
+    """Run jobs on all cores, in order, while their rows are taken; kernels leave the lock free.
+
+    When the block is left early, what has not begun is not begun.
+    """
+    pool = ThreadPoolExecutor(cpu_count())
+    try:
+        yield [pool.submit(job) for job in jobs]
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _p2p_rows(ways: dict[str, Way], seed: int) -> list[Row]:
     # float32 like the collectives, so that they share their compiled kernels.
     bench = PointToPoint("float32", "real", seed)
-    for size in (SMALL, LARGE):
-        for op in (READ, WRITE):
-            for pair in PAIRS:
-                ends = find_pair(ways["auto"].fabric, pair)
-                for name in P2P_WAYS:
-                    yield partial(bench.row, ways[name], op, pair, ends, size)
+    return [
+        bench.row(ways[name], op, pair, find_pair(ways["auto"].fabric, pair), size)
+        for size in (SMALL, LARGE)
+        for op in (READ, WRITE)
+        for pair in PAIRS
+        for name in P2P_WAYS
+    ]
 
 
-def _collective_jobs(way: Way, seed: int) -> Iterator[Job]:
+def _collective_jobs(way: Way, seed: int) -> list[Job]:
     bench = Collectives(all_places(way.fabric), payload="real", seed=seed)
-    for op in COLLECTIVES:
-        for size in SIZES:
-            yield partial(bench.row, way, OPERATIONS[op], "auto", size)
+
+    def run(op: str, size: int) -> list[Row]:
+        return [bench.row(way, OPERATIONS[op], "auto", size)]
+
+    return [partial(run, op, size) for op in COLLECTIVES for size in SIZES]
 
 
-def _moe_jobs(way: Way, seed: int) -> Iterator[Job]:
-    for op in (DISPATCH, COMBINE):
-        for ranks in EP_REAL:
-            yield partial(moe_row, way, op, Experts(seed=seed), ranks, "real")
+def _moe_jobs(way: Way, seed: int) -> list[Job]:
+    def run(op: str, ranks: int) -> list[Row]:
+        return [moe_row(way, op, Experts(seed=seed), ranks, "real")]
+
+    return [partial(run, op, ranks) for op in (DISPATCH, COMBINE) for ranks in EP_REAL]
 
 
-def _large_moe_jobs(way: Way, seed: int) -> Iterator[Job]:
-    for op in (DISPATCH, COMBINE):
-        yield partial(_by_size_only, way, op, seed)
+def _large_moe_jobs(way: Way, seed: int) -> list[Job]:
+    def by_size_only(op: str) -> list[Row]:
+        row = moe_row(way, op, Experts(seed=seed), EP_LARGE, "size")
+        return [replace(row, note="size only")]
+
+    return [partial(by_size_only, op) for op in (DISPATCH, COMBINE)]
 
 
-def _by_size_only(way: Way, op: str, seed: int) -> Row:
-    row = moe_row(way, op, Experts(seed=seed), EP_LARGE, "size")
-    return replace(row, note="size only")
-
-
-def _kv_jobs(ways: dict[str, Way], seed: int) -> Iterator[Job]:
-    for name in KV_WAYS:
-        yield partial(kv_row, ways[name], Prompt(seed=seed), KV_TOKENS, real=True)
+def _kv_rows(ways: dict[str, Way], seed: int) -> list[Row]:
+    # One after the other: each takes half a gigabyte.
+    return [kv_row(ways[name], Prompt(seed=seed), KV_TOKENS, real=True) for name in KV_WAYS]
 
 
 @dataclass(frozen=True, slots=True)

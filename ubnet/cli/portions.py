@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ubnet.schedule import INPUT, JOIN, OUTPUT, Schedule
 
-PORTION_BYTES = 128 << 20
+PORTION_BYTES = 64 << 20
 """What a portion may take, as far as the schedule lets itself be divided."""
 
 Ints = NDArray[np.int64]
