@@ -42,6 +42,9 @@ FORBIDDEN = {
 """Pairs within a layer of which the first must not import the second."""
 
 
+NOT_ON_IMPORT = ("TYPE_CHECKING", "__name__ == '__main__'")
+
+
 def module_files() -> dict[str, Path]:
     """Every module of the package, those behind the two links included."""
     found = {}
@@ -54,7 +57,7 @@ def module_files() -> dict[str, Path]:
 
 @cache
 def imports() -> dict[str, set[str]]:
-    """Which of ubnet's modules each module imports, anywhere but under TYPE_CHECKING."""
+    """Which of ubnet's modules each module imports, anywhere but for type checkers and programs."""
     files = module_files()
     return {name: set(imported(path, name, files)) for name, path in files.items()}
 
@@ -77,7 +80,7 @@ def imported(path: Path, name: str, files: dict[str, Path]):
 
 def statements(tree: ast.AST):
     for child in ast.iter_child_nodes(tree):
-        if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
+        if isinstance(child, ast.If) and ast.unparse(child.test) in NOT_ON_IMPORT:
             continue
         yield child
         yield from statements(child)
