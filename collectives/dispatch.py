@@ -15,6 +15,7 @@ from ubnet.errors import MismatchedCall
 from ubnet.fabric import Ints
 from ubnet.jit import kernel
 
+from .fp8 import quantise_fp8, scale_groups
 from .layout import ReceiveLayout, SendOrder, receive_layout, send_order
 from .quantise import Bits, Singles, bytes_per_copy, check_quant, quantise
 from .token_plan import token_plan
@@ -29,9 +30,10 @@ class Outgoing:
     order : SendOrder
         Its copies, sorted by expert.
     rows : ndarray, shape (tokens, hidden)
-        Its tokens as they are sent: int8, or the bits of bfloat16 (uint16).
-    scales : ndarray of float32, shape (tokens,), or None
-        ``1 / s`` of each token; None where nothing is quantised.
+        Its tokens as they are sent: int8, or the bits of FP8 (uint8) or bfloat16 (uint16).
+    scales : ndarray of float32, shape (tokens,) or (tokens, groups), or None
+        ``1 / s`` of each token, or of its groups of 128 channels (FP8); None where nothing is
+        quantised.
     """
 
     order: SendOrder
@@ -66,10 +68,10 @@ class Received:
 
     Attributes
     ----------
-    expand_x : ndarray of int8 or uint16 (bits of bfloat16), shape (rows, hidden)
+    expand_x : ndarray of int8, uint8 (FP8) or uint16 (bfloat16), shape (rows, hidden)
         The rows, grouped by local expert; rows that hold tokens and no others.
-    scales : ndarray of float32, shape (rows,), or None
-        ``1 / s`` of each row; None where nothing is quantised.
+    scales : ndarray of float32, shape (rows,) or (rows, groups), or None
+        ``1 / s`` of each row or its groups; None where nothing is quantised.
     expert_counts : ndarray of int64, shape (local experts,)
         Rows of each local expert.
     handle : Handle
@@ -95,8 +97,8 @@ def prepare(
         Experts of each token, -1 = none.
     experts : int
         Number of experts in all.
-    quant : {"int8", "none"}
-        INT8 with one scale per token, or bfloat16 as it is.
+    quant : {"int8", "fp8", "none"}
+        INT8 with one scale per token, FP8 with one per 128 channels, or bfloat16 as it is.
     rank : int
         The rank, for the message of an error.
 
@@ -114,12 +116,22 @@ def prepare(
             "x and topk_idx need the same number of rows"
         )
     order = send_order(topk_idx, experts, rank)
+    return Outgoing(order, *quantised(tokens, quant))
+
+
+def quantised(tokens: Bits, quant: str) -> tuple[NDArray[Any], Singles | None]:
+    """Return tokens as they are sent, and their scales."""
     if quant == "none":
-        return Outgoing(order, tokens, None)
+        return tokens, None
+    if quant == "fp8":
+        octets = np.empty(tokens.shape, dtype=np.uint8)
+        groups = np.empty((len(tokens), scale_groups(tokens.shape[1])), dtype=np.float32)
+        quantise_fp8(tokens, octets, groups)
+        return octets, groups
     rows = np.empty(tokens.shape, dtype=np.int8)
     scales = np.empty(len(tokens), dtype=np.float32)
     quantise(tokens, rows, scales)
-    return Outgoing(order, rows, scales)
+    return rows, scales
 
 
 def make_handle(rank: int, orders: Sequence[SendOrder], local_experts: int) -> Handle:
@@ -160,7 +172,9 @@ def receive(rank: int, local_experts: int, outgoing: Sequence[Outgoing]) -> Rece
     handle = make_handle(rank, [out.order for out in outgoing], local_experts)
     layout, sent = handle.layout, outgoing[0]
     expand_x = np.empty((layout.rows, sent.rows.shape[1]), dtype=sent.rows.dtype)
-    scales = None if sent.scales is None else np.empty(layout.rows, dtype=np.float32)
+    scales = None
+    if sent.scales is not None:
+        scales = np.empty((layout.rows, *sent.scales.shape[1:]), dtype=np.float32)
     for source, out in enumerate(outgoing):
         row = layout.rows_from(source)
         token = handle.source_token[row]
@@ -181,7 +195,7 @@ class Dispatch:
         Experts of each rank's tokens, -1 = none.
     experts : int
         Number of experts, a multiple of the ranks; in contiguous blocks.
-    quant : {"int8", "none"}
+    quant : {"int8", "fp8", "none"}
         What is sent.
     batch : int, optional
         Tokens of a rank that the static buffers are made for; default: as many as there are.

@@ -2,19 +2,29 @@
 
 from dataclasses import dataclass, field, replace
 
+import numpy as np
+from numpy.typing import ArrayLike
+
 from ubnet.errors import NoRoute, OptionError, did_you_mean
 from ubnet.fabric import Fabric, Ints
 from ubnet.transport import Transport
 from ubnet.units import format_time
 
-from .fused import Fused, FusedTiming
-from .fused_model import CLOUDMATRIX, FusedModel
+from .fused import Fused
+from .fused_model import FusedModel, model_of
+from .gate import EXPERT, RANK, Gate
+from .layout import StaticBuffer
+from .placement import Placement, balanced_placement
 from .quantise import BF16_BYTES, bytes_per_copy
 from .routing import Routing
+from .staged import FusedTiming
 from .token_plan import TokenPlan, check_experts, token_plan
+from .unfused import Unfused
 
 DISPATCH, COMBINE = "dispatch", "combine"
 OPS = (DISPATCH, COMBINE)
+FUSED, UNFUSED = "fused", "unfused"
+METHODS = (FUSED, UNFUSED)
 EXPERTS = 256
 """Routed experts of the calibrated rows; `default_experts` goes up from here."""
 
@@ -33,12 +43,26 @@ class ExpertParallel:
         Where the ranks sit.
     routing : Routing
         Which tokens go to which experts; its seed makes the tokens, too.
-    tokens, hidden : int
-        Tokens of each rank, and their channels.
-    quant : {"int8", "none"}
+    tokens : int or array_like of int, shape (ranks,)
+        Tokens of each rank.
+    hidden : int
+        Channels of a token.
+    quant : {"int8", "fp8", "none"}
         What a dispatch sends; a combine sends bfloat16.
-    model : FusedModel
-        The constants of the fused operators.
+    model : FusedModel or None
+        The constants of the operators; None: those of the fabric's chips.
+    layout : {"expert", "padded", "rank"}
+        How rows lie where they arrive; for ``rank`` a token goes once to each rank.
+    placement : Placement or None
+        Where experts stand; None: in contiguous blocks.
+    start_ps : ndarray of int64, shape (ranks,), or None
+        When each rank calls; None: all at 0.
+    method : {"fused", "unfused"}
+        Fused operators, or all-to-alls one after the other (`ubnet.collectives.unfused`).
+    early : bool
+        A dispatch quantises before it sends, not where the tokens arrive.
+    static : bool
+        Buffers of a size known beforehand; matters to ``unfused`` only, fused ones have them.
     plan : TokenPlan
         The counts of all ranks.
 
@@ -62,25 +86,39 @@ class ExpertParallel:
     fabric: Fabric
     endpoints: Ints
     routing: Routing
-    tokens: int = 128
+    tokens: ArrayLike = 128
     hidden: int = 7168
     quant: str = "int8"
-    model: FusedModel = CLOUDMATRIX
+    model: FusedModel | None = None
+    layout: str = EXPERT
+    placement: Placement | None = None
+    start_ps: Ints | None = None
+    method: str = FUSED
+    early: bool = True
+    static: bool = True
+    gate: Gate = field(init=False, repr=False)
     plan: TokenPlan = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        if self.op not in OPS:
-            raise OptionError(f"no operator {self.op!r}; {did_you_mean(self.op, OPS)}")
-        if self.tokens < 0 or self.hidden < 1:
-            raise OptionError(
-                f"{self.tokens} tokens of hidden {self.hidden}: give tokens of 0 or more and "
-                "hidden of 1 or more"
-            )
+        for what, given, allowed in (("operator", self.op, OPS), ("method", self.method, METHODS)):
+            if given not in allowed:
+                raise OptionError(f"no {what} {given!r}; {did_you_mean(given, allowed)}")
         bytes_per_copy(self.hidden, self.quant)
-        check_experts(self.routing.experts, self.ranks)
-        counts = [self.routing.counts(rank, self.tokens) for rank in range(self.ranks)]
-        plan = token_plan(counts, [self.tokens] * self.ranks, self.routing.topk)
-        object.__setattr__(self, "plan", plan)
+        gate = Gate(self.routing, self.ranks, self.placement, self.layout)
+        check_experts(gate.slots, self.ranks)
+        tokens = self._token_counts()
+        counts = [gate.counts(rank, count) for rank, count in enumerate(tokens.tolist())]
+        object.__setattr__(self, "gate", gate)
+        object.__setattr__(self, "plan", token_plan(counts, tokens.tolist(), gate.keys))
+
+    def _token_counts(self) -> Ints:
+        tokens = np.asarray(self.tokens, dtype=np.int64)
+        if tokens.shape not in ((), (self.ranks,)) or tokens.min(initial=0) < 0 or self.hidden < 1:
+            raise OptionError(
+                f"{self.tokens} tokens of hidden {self.hidden}: give tokens of 0 or more, one "
+                f"number or {self.ranks}, and hidden of 1 or more"
+            )
+        return np.broadcast_to(tokens, self.ranks)
 
     @property
     def ranks(self) -> int:
@@ -90,12 +128,26 @@ class ExpertParallel:
     @property
     def copy_bytes(self) -> int:
         """Bytes of one token copy of this operator."""
-        return bytes_per_copy(self.hidden, self.quant if self.op == DISPATCH else "none")
+        sent = self.quant if self.op == DISPATCH and self.early else "none"
+        return bytes_per_copy(self.hidden, sent)
 
     @property
     def size_bytes(self) -> int:
-        """Bytes that a rank sends, copies to itself included: tokens x topk x bytes of a copy."""
-        return self.tokens * self.routing.topk * self.copy_bytes
+        """Bytes that the rank with the most tokens would send, copies to itself included.
+
+        That is tokens x topk x bytes of a copy; for layout ``rank`` what it really sends, on the
+        average of the ranks.
+        """
+        if self.layout == RANK:
+            return int(self.plan.counts.sum()) * self.copy_bytes // self.ranks
+        return int(self.plan.tokens.max()) * self.gate.keys * self.copy_bytes
+
+    @property
+    def buffer(self) -> StaticBuffer:
+        """The static buffer that every rank sets aside for this operator."""
+        batch = int(self.plan.tokens.max())
+        local = self.plan.local_experts
+        return StaticBuffer(self.ranks, batch, self.gate.keys, local, self.copy_bytes)
 
     @property
     def peak_bytes(self) -> int:
@@ -103,10 +155,11 @@ class ExpertParallel:
         from .real_payload import BLOCK_BYTES
 
         row = self.hidden * BF16_BYTES
+        most = int(self.plan.tokens.max())
         if self.op == COMBINE:
-            return max(BLOCK_BYTES, 2 * self.tokens * self.routing.topk * row)
-        rows = self.ranks * self.tokens + int(self.plan.copies.sum(axis=0).max())
-        return rows * (self.hidden if self.quant == "int8" else row) + self.tokens * row
+            return max(BLOCK_BYTES, 2 * most * self.gate.keys * row)
+        rows = int(self.plan.tokens.sum()) + int(self.plan.copies.sum(axis=0).max())
+        return rows * (row if self.quant == "none" else self.hidden) + most * row
 
     def timing(self, transport: str = "auto", plane: str = "ub") -> FusedTiming:
         """Time it by one transport, or by the fastest of a plane.
@@ -123,30 +176,43 @@ class ExpertParallel:
         NoRoute
             If the fabric has no such transport or plane.
         """
-        fused = Fused(
+        if transport != "auto":
+            return self._timed(self.fabric.transport(transport))
+        tried = [self._timed(choice) for choice in self._choices(plane)]
+        times = ", ".join(f"{t.transport} {format_time(t.time_ps)}" for t in tried)
+        best = min(tried, key=lambda timing: timing.time_ps)
+        return replace(best, reason=f"least modelled time: {times}")
+
+    def _timed(self, transport: Transport) -> FusedTiming:
+        fused = self.fused
+        stages: Fused | Unfused = fused
+        if self.method == UNFUSED:
+            stages = Unfused(fused, self.plan.local_experts, self.static)
+        staged = stages.dispatch(transport) if self.op == DISPATCH else stages.combine(transport)
+        return staged.timed(self.fabric, transport, fused.started)
+
+    @property
+    def fused(self) -> Fused:
+        """The fused operators between these ranks."""
+        return Fused(
             self.fabric,
             self.endpoints,
             self.plan.copies,
             self.plan.tokens,
             self.hidden,
             self.quant,
-            self.model,
+            self.model or model_of(self.fabric),
+            self.start_ps,
+            self.early,
         )
-        run = fused.dispatch if self.op == DISPATCH else fused.combine
-        if transport != "auto":
-            return run(self.fabric.transport(transport))
-        tried = [run(choice) for choice in self._choices(plane)]
-        times = ", ".join(f"{t.transport} {format_time(t.time_ps)}" for t in tried)
-        best = min(tried, key=lambda timing: timing.time_ps)
-        return replace(best, reason=f"least modelled time: {times}")
 
     def wrong(self) -> int:
         """Run it with real bytes, rank by rank; return how many elements came out wrong."""
         from .real_payload import wrong_combine, wrong_dispatch
 
         if self.op == COMBINE:
-            return wrong_combine(self.routing, self.ranks, self.tokens, self.hidden)
-        return wrong_dispatch(self.routing, self.ranks, self.tokens, self.hidden, self.quant)
+            return wrong_combine(self.gate, self.plan.tokens, self.hidden)
+        return wrong_dispatch(self.gate, self.plan.tokens, self.hidden, self.quant)
 
     def _choices(self, plane: str) -> list[Transport]:
         self.fabric.plane(plane)
@@ -156,13 +222,13 @@ class ExpertParallel:
         return found
 
 
-def default_experts(ranks: int) -> int:
-    """Return 256 experts, or the next multiple of the ranks above.
+def default_experts(ranks: int, replicas: int = 0) -> int:
+    """Return 256 experts, or the next number above that fills the ranks together with replicas.
 
-    >>> default_experts(32), default_experts(48), default_experts(320)
-    (256, 288, 320)
+    >>> default_experts(32), default_experts(48), default_experts(320), default_experts(288, 32)
+    (256, 288, 320, 256)
     """
-    return ranks * -(-EXPERTS // ranks)
+    return ranks * -(-(EXPERTS + replicas) // ranks) - replicas
 
 
 @dataclass(frozen=True, eq=False)
@@ -203,6 +269,9 @@ def run_moe(
     quant: str = "int8",
     routing: str = "balanced",
     skew: float | None = None,
+    layout: str = EXPERT,
+    replicas: int = 0,
+    method: str = FUSED,
     transport: str = "auto",
     plane: str = "ub",
     real: bool = True,
@@ -213,12 +282,41 @@ def run_moe(
     Parameters
     ----------
     experts : int, optional
-        A multiple of the ranks; default: `default_experts`.
+        A multiple of the ranks, replicas counted; default: `default_experts`.
+    replicas : int
+        Slots for replicas of experts, placed by their loads; see `replicated`.
     real : bool
         Move and check real bytes; False: by size only.
     """
-    gate = Routing(routing, experts or default_experts(len(endpoints)), topk, skew, seed)
-    run = ExpertParallel(op, fabric, endpoints, gate, tokens, hidden, quant)
+    gate = Routing(routing, experts or default_experts(len(endpoints), replicas), topk, skew, seed)
+    placement = replicated(gate, len(endpoints), tokens, replicas)
+    run = ExpertParallel(
+        op,
+        fabric,
+        endpoints,
+        gate,
+        tokens,
+        hidden,
+        quant,
+        layout=layout,
+        placement=placement,
+        method=method,
+    )
     timing = run.timing(transport, plane)
     wrong = run.wrong() if real else None
-    return MoeResult(op, "fused", run.size_bytes, timing, wrong, run.plan.hottest)
+    return MoeResult(op, method, run.size_bytes, timing, wrong, run.plan.hottest)
+
+
+def replicated(routing: Routing, ranks: int, tokens: ArrayLike, replicas: int) -> Placement | None:
+    """Place experts with replicas by the loads that a routing gives them; None without replicas.
+
+    Raises
+    ------
+    OptionError
+        If experts and replicas together are no multiple of the ranks.
+    """
+    if not replicas:
+        return None
+    each = np.broadcast_to(np.asarray(tokens, dtype=np.int64), ranks).tolist()
+    loads = sum(routing.counts(rank, count) for rank, count in enumerate(each))
+    return balanced_placement(loads, ranks, replicas)

@@ -12,63 +12,21 @@ ride with its tokens. A transport that cannot write out of the unified buffer (S
 its copies packed in HBM first, one message for each peer, and nothing of that overlaps.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
-from ubnet.fabric import Fabric, Floats, Ints
+from ubnet.fabric import Fabric, Ints
 from ubnet.transport import WRITE, Transport
 from ubnet.units import PS_PER_S
 
 from .flow_program import FlowProgram
 from .fused_model import CLOUDMATRIX, FusedModel
 from .quantise import BF16_BYTES, bytes_per_copy
+from .staged import Sent, Staged
 
 MEMORY_ACCESSES = 3
 """`Fabric.memory_rate` counts operand bytes of a reduction: a third of what the memory moves."""
-
-
-@dataclass(frozen=True, eq=False)
-class FusedTiming:
-    """When a fused operator ends, and what it was waiting for.
-
-    Attributes
-    ----------
-    time_ps : int
-        End of the last rank; all start at 0.
-    rank_end_ps : ndarray of int64, shape (ranks,)
-        End of every rank.
-    stage_end_ps : mapping of str to ndarray of int64, shape (ranks,)
-        End of each rank's stages: ``tokens`` (its copies have arrived), ``barrier`` (dispatch
-        alone), ``arrived`` (what it waits for has come).
-    transport, plane, reason : str
-        How the bytes moved, and why so.
-    resource_bytes : ndarray of float64, shape (resources,)
-        What every resource of the fabric carried, bytes times share.
-    lower_bound_ps : int
-        The largest need of a resource for its bytes, plus the latency of one message.
-    busiest : str
-        The resource that has this need; empty where nothing crossed the fabric.
-    busiest_utilisation : float
-        The part of the whole time for which it was busy.
-    """
-
-    time_ps: int
-    rank_end_ps: Ints
-    stage_end_ps: Mapping[str, Ints]
-    transport: str
-    plane: str
-    reason: str
-    resource_bytes: Floats
-    lower_bound_ps: int
-    busiest: str
-    busiest_utilisation: float
-
-    @property
-    def efficiency(self) -> float:
-        """Lower bound divided by time."""
-        return self.lower_bound_ps / self.time_ps
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,10 +45,14 @@ class Fused:
         Tokens of each rank.
     hidden : int
         Channels of a token.
-    quant : {"none", "int8"}
-        What a dispatch sends; a combine sends bfloat16.
+    quant : {"none", "int8", "fp8"}
+        What a dispatch delivers; a combine sends bfloat16.
     model : FusedModel
         The constants.
+    start_ps : ndarray of int64, shape (ranks,), or None
+        When each rank calls; None: all at 0.
+    early : bool
+        Dispatch quantises before it sends; False: it sends bfloat16 and the receiver quantises.
     """
 
     fabric: Fabric
@@ -100,60 +62,128 @@ class Fused:
     hidden: int = 7168
     quant: str = "int8"
     model: FusedModel = CLOUDMATRIX
+    start_ps: Ints | None = None
+    early: bool = True
 
-    def dispatch(self, transport: Transport) -> FusedTiming:
-        """Time a dispatch."""
-        model, everyone = self.model, np.arange(len(self.endpoints))
-        copy_bytes = bytes_per_copy(self.hidden, self.quant)
-        program = FlowProgram(len(everyone))
-        rounds = -(-self.tokens // self.cores)
-        quantised = model.launch_ps + rounds * model.token_ps
-        first = model.launch_ps + model.token_ps
-        processed, src, _, copies = self._copies(
-            program, transport, self.copies, copy_bytes, quantised, first
-        )
-        written = program.meet(0, (everyone, processed), (src, copies))
+    def dispatch(self, transport: Transport) -> Staged:
+        """Put the stages of a dispatch together."""
+        model, everyone = self.model, np.arange(self.ranks)
+        program = FlowProgram(self.ranks)
+        launched = self.started + model.launch_ps
+        quantised, first = launched, launched
+        if self.early and self.quant != "none":
+            quantised = launched + self.rounds(self.tokens) * model.token_ps
+            first = launched + np.minimum(1, self.tokens) * model.token_ps
+        sent = self.send(program, transport, self.copies, self.sent_bytes, quantised, first)
+        written = program.meet(0, (everyone, sent.prepared), (sent.src, sent.ids))
         met = program.meet(model.barrier_ps, (everyone, written))
-        to, flags = self._flags(program, transport, met)
+        to, flags = self.flags(program, transport, met)
         arrived = program.meet(0, (everyone, met), (to, flags))
-        read_and_written = 2 * self.copies.sum(axis=0) * copy_bytes
-        done = program.meet(self._memory_ps(read_and_written), (everyone, arrived))
+        done = program.meet(self.assembly_ps, (everyone, arrived))
         stages = {"tokens": written, "barrier": met, "arrived": arrived}
-        return self._timing(program, transport, stages, done)
+        return Staged(program, stages, sent, done)
 
-    def combine(self, transport: Transport) -> FusedTiming:
-        """Time a combine."""
-        launch, everyone = self.model.launch_ps, np.arange(len(self.endpoints))
-        row = BF16_BYTES * self.hidden
-        program = FlowProgram(len(everyone))
-        ready, src, dst, copies = self._copies(
-            program, transport, self.copies.T, row, np.full(len(everyone), launch), launch
-        )
-        written = program.meet(0, (everyone, ready), (src, copies))
-        arrived = program.meet(0, (everyone, written), (dst, copies))
-        summed = (self.copies.sum(axis=1) + self.tokens) * row
-        done = program.meet(self._memory_ps(summed), (everyone, arrived))
-        return self._timing(program, transport, {"tokens": written, "arrived": arrived}, done)
+    def combine(self, transport: Transport) -> Staged:
+        """Put the stages of a combine together."""
+        everyone = np.arange(self.ranks)
+        program = FlowProgram(self.ranks)
+        launched = self.started + self.model.launch_ps
+        sent = self.send(program, transport, self.copies.T, self.row_bytes, launched, launched)
+        written = program.meet(0, (everyone, sent.prepared), (sent.src, sent.ids))
+        arrived = program.meet(0, (everyone, written), (sent.dst, sent.ids))
+        done = program.meet(self.summing_ps, (everyone, arrived))
+        return Staged(program, {"tokens": written, "arrived": arrived}, sent, done)
+
+    @property
+    def ranks(self) -> int:
+        """Number of ranks."""
+        return len(self.endpoints)
+
+    @property
+    def started(self) -> Ints:
+        """When each rank calls, shape (ranks,)."""
+        if self.start_ps is None:
+            return np.zeros(self.ranks, dtype=np.int64)
+        return np.asarray(self.start_ps, dtype=np.int64)
 
     @property
     def cores(self) -> int:
         """Vector cores in use on each die."""
         return int(self.fabric.options.get("aiv_cores", self.model.cores))
 
-    def _copies(
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of a row of bfloat16."""
+        return BF16_BYTES * self.hidden
+
+    @property
+    def sent_bytes(self) -> int:
+        """Bytes of a token copy on its way in a dispatch."""
+        return bytes_per_copy(self.hidden, self.quant if self.early else "none")
+
+    @property
+    def assembly_ps(self) -> Ints:
+        """How long each rank takes to assemble what a dispatch brought, shape (ranks,).
+
+        What was not quantised before it was sent is quantised here, by the rounds of the cores,
+        unless the memory is slower.
+        """
+        rows = self.copies.sum(axis=0)
+        kept = bytes_per_copy(self.hidden, self.quant)
+        memory = self.memory_ps(rows * (self.sent_bytes + kept))
+        if self.early or self.quant == "none":
+            return memory
+        return np.maximum(memory, self.rounds(rows) * self.model.token_ps)
+
+    @property
+    def summing_ps(self) -> Ints:
+        """How long each rank takes to sum what a combine brought, shape (ranks,)."""
+        return self.memory_ps((self.copies.sum(axis=1) + self.tokens) * self.row_bytes)
+
+    def rounds(self, tokens: Ints) -> Ints:
+        """Return how many tokens the busiest core of each rank has."""
+        needed: Ints = -(-tokens // self.cores)
+        return needed
+
+    def memory_ps(self, nbytes: Ints) -> Ints:
+        """Return how long each rank's memory needs for so many bytes read and written."""
+        rate = MEMORY_ACCESSES * self.fabric.memory_rate[self.endpoints]
+        rate = rate * min(1.0, self.cores / self.model.cores)
+        needed: Ints = np.rint(nbytes / rate * PS_PER_S).astype(np.int64)
+        return needed
+
+    def send(
         self,
         program: FlowProgram,
         transport: Transport,
         copies: Ints,
         copy_bytes: int,
         prepared_ps: Ints,
-        first_ps: int,
-    ) -> tuple[Ints, Ints, Ints, Ints]:
-        """Add what prepares the copies and the copies; return ids, sources, targets and ids."""
-        direct = transport.name in self.model.direct
+        first_ps: Ints,
+        *,
+        after: Ints | None = None,
+        pipelined: bool = True,
+    ) -> Sent:
+        """Add what prepares the copies of every rank, and the copies.
+
+        Parameters
+        ----------
+        copies : ndarray of int64, shape (ranks, ranks)
+            From row to column.
+        copy_bytes : int
+            Bytes of one.
+        prepared_ps, first_ps : ndarray of int64, shape (ranks,)
+            When all of a rank's tokens are prepared, and its first one is.
+        after : ndarray of int64, shape (ranks,), optional
+            Ids from whose ends on these times count; default: from 0.
+        pipelined : bool
+            A token leaves while the next is prepared, if the transport can do that.
+        """
+        direct = pipelined and transport.name in self.model.direct
         if not direct:
-            prepared_ps = prepared_ps + self._memory_ps(2 * copies.sum(axis=1) * copy_bytes)
-        prepared = program.meet(prepared_ps)
+            prepared_ps = prepared_ps + self.memory_ps(2 * copies.sum(axis=1) * copy_bytes)
+        waits = [] if after is None else [(np.arange(self.ranks), after)]
+        prepared = program.meet(prepared_ps, *waits)
         src, dst = np.nonzero(copies * ~np.eye(len(copies), dtype=bool))
         fan = np.bincount(src, minlength=len(copies))
         columns = transport.flows(
@@ -168,54 +198,20 @@ class Fused:
         # Copies leave in the order of the tokens, so that all flows of a rank end together.
         weight = copies[src, dst]
         if direct:
-            ids = program.send(columns, src, delay_ps=first_ps, weight=weight)
+            ids = program.send(columns, src, delay_ps=first_ps[src], weight=weight)
         else:
             ids = program.send(columns, src, after=prepared, weight=weight)
-        return prepared, src, dst, ids
+        return Sent(prepared, src, dst, ids, columns.nbytes)
 
-    def _flags(self, program: FlowProgram, transport: Transport, after: Ints) -> tuple[Ints, Ints]:
+    def flags(self, program: FlowProgram, transport: Transport, after: Ints) -> tuple[Ints, Ints]:
         """Add a flag from every rank to every other; return targets and ids."""
-        ranks = len(self.endpoints)
-        src, dst = np.nonzero(~np.eye(ranks, dtype=bool))
+        src, dst = np.nonzero(~np.eye(self.ranks, dtype=bool))
         columns = transport.flows(
             self.fabric,
             WRITE,
             self.endpoints[src],
             self.endpoints[dst],
             self.model.flag_bytes,
-            targets=ranks - 1,
+            targets=self.ranks - 1,
         )
         return dst, program.send(columns, src, after=after)
-
-    def _memory_ps(self, nbytes: Ints) -> Ints:
-        """Return how long each rank's memory needs for so many bytes read and written."""
-        rate = MEMORY_ACCESSES * self.fabric.memory_rate[self.endpoints]
-        rate = rate * min(1.0, self.cores / self.model.cores)
-        needed: Ints = np.rint(nbytes / rate * PS_PER_S).astype(np.int64)
-        return needed
-
-    def _timing(
-        self,
-        program: FlowProgram,
-        transport: Transport,
-        stages: Mapping[str, Ints],
-        done: Ints,
-    ) -> FusedTiming:
-        capacity = self.fabric.capacity
-        finish = program.run(capacity)
-        loads = program.loads(len(capacity))
-        bound, resource = program.bound(capacity)
-        time_ps = int(finish[done].max())
-        busy = loads[resource] / capacity[resource] * PS_PER_S / time_ps if resource >= 0 else 0.0
-        return FusedTiming(
-            time_ps=time_ps,
-            rank_end_ps=finish[done],
-            stage_end_ps={name: finish[ids] for name, ids in stages.items()},
-            transport=transport.name,
-            plane=transport.plane,
-            reason="given",
-            resource_bytes=loads,
-            lower_bound_ps=bound,
-            busiest=self.fabric.resource_names[resource] if resource >= 0 else "",
-            busiest_utilisation=float(busy),
-        )

@@ -95,3 +95,45 @@ def wrong_bf16(seed: int, rank: Ints, token: Ints, factor: Singles, rows: Bits) 
             b = np.int64(held[h])
             wrong += got[h] != np.uint16((b + 0x7FFF + ((b >> 16) & 1)) >> 16)
     return wrong
+
+
+def fp8_table() -> NDArray[np.uint8]:
+    """Return the bits of every value (column + 64 less) in a group of every largest magnitude.
+
+    Shape (65, 128). The values are those of `quantise_fp8`, found without it: ml_dtypes rounds
+    each value by itself.
+    """
+    import ml_dtypes
+
+    value = np.arange(-64, 64, dtype=np.float32)
+    largest = np.maximum(np.arange(65, dtype=np.float32), np.float32(1e-4))[:, None]
+    scaled = np.clip(value * (np.float32(448) / largest), -448, 448)
+    table: NDArray[np.uint8] = scaled.astype(ml_dtypes.float8_e4m3fn).view(np.uint8)
+    return table
+
+
+@kernel
+def wrong_fp8(
+    seed: int,
+    rank: Ints,
+    token: Ints,
+    table: NDArray[np.uint8],
+    rows: NDArray[np.uint8],
+    inverse: Singles,
+) -> int:
+    """Count elements and scales that are not those of token ``token[i]`` of rank ``rank[i]``."""
+    hidden, groups = rows.shape[1], inverse.shape[1]
+    row = np.empty(hidden, dtype=np.int8)
+    wrong = 0
+    for i in range(len(rows)):
+        whole_row(seed, rank[i], token[i], row)
+        for g in range(groups):
+            first, last = g * 128, min(hidden, g * 128 + 128)
+            largest = 0
+            for h in range(first, last):
+                largest = max(largest, abs(int(row[h])))
+            top = np.float32(largest) if largest else np.float32(1e-4)
+            wrong += inverse[i, g] != top / np.float32(448.0)
+            for h in range(first, last):
+                wrong += rows[i, h] != table[largest, int(row[h]) + 64]
+    return wrong

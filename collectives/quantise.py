@@ -1,4 +1,4 @@
-"""Rounding to fewer bits: INT8 with one scale per token, and bfloat16.
+"""Rounding to fewer bits: INT8 with one scale per token, and bfloat16; FP8 is in `fp8`.
 
 Kernels see bfloat16 as its bits (uint16) and work row by row, so that no float32 copy of all
 tokens is ever made. ``bits(x)`` and ``values(u)`` turn arrays of ml_dtypes into bits and back.
@@ -23,14 +23,22 @@ SMALLEST = np.float32(INT8_MAX) / LARGEST_SCALE
 SCALE_BYTES = 512
 """A token's scale is padded to 512 bytes (P, section 4.2)."""
 
-QUANTS = ("none", "int8")
+FP8_CHANNELS = 128
+"""Channels that share a scale of FP8."""
+FP8_HEADER_BYTES = 16
+"""Where a token came from, in front of it (DeepEP)."""
+
+QUANTS = ("none", "int8", "fp8")
 
 
 def bytes_per_copy(hidden: int, quant: str) -> int:
     """Return the bytes of one token copy in a dispatch.
 
-    >>> bytes_per_copy(7168, "int8"), bytes_per_copy(7168, "none")
-    (7680, 14336)
+    INT8 brings a scale padded to 512 bytes; FP8 a float32 scale for every 128 channels and 16
+    bytes that say where the token came from.
+
+    >>> [bytes_per_copy(7168, quant) for quant in QUANTS]
+    [14336, 7680, 7408]
 
     Raises
     ------
@@ -38,6 +46,8 @@ def bytes_per_copy(hidden: int, quant: str) -> int:
         If the quantisation is unknown.
     """
     check_quant(quant)
+    if quant == "fp8":
+        return hidden + 4 * -(-hidden // FP8_CHANNELS) + FP8_HEADER_BYTES
     return hidden + SCALE_BYTES if quant == "int8" else BF16_BYTES * hidden
 
 

@@ -7,6 +7,7 @@ import pytest
 from ubnet.collectives import real_payload
 from ubnet.collectives.combine import combine, send_back, sum_rows, weighted_sum
 from ubnet.collectives.dispatch import Dispatch
+from ubnet.collectives.gate import Gate
 from ubnet.collectives.layout import StaticBuffer, receive_layout, send_order
 from ubnet.collectives.made_tokens import fill_rows, make_tokens, wrong_bf16, wrong_int8
 from ubnet.collectives.quantise import dequantise, from_bf16, to_bf16, values
@@ -213,18 +214,19 @@ def test_made_tokens_are_whole_numbers_that_differ_by_seed_rank_and_token():
 
 
 @pytest.mark.parametrize("hidden", [1, 7, 32])
-@pytest.mark.parametrize("quant", ["int8", "none"])
+@pytest.mark.parametrize("quant", ["int8", "fp8", "none"])
 @pytest.mark.parametrize("ranks", [1, 3, 8])
 def test_a_real_dispatch_and_combine_come_out_right(ranks, quant, hidden):
     routing = Routing("uniform", experts=8 * ranks, topk=4, seed=ranks)
-    assert real_payload.wrong_dispatch(routing, ranks, 5, hidden, quant) == 0
-    assert real_payload.wrong_combine(routing, ranks, 5, hidden) == 0
+    gate, tokens = Gate(routing, ranks), np.full(ranks, 5)
+    assert real_payload.wrong_dispatch(gate, tokens, hidden, quant) == 0
+    assert real_payload.wrong_combine(gate, tokens, hidden) == 0
 
 
 @pytest.mark.parametrize("block_bytes", [1, 5000])
 def test_a_combine_in_blocks_is_the_same(monkeypatch, block_bytes):
     monkeypatch.setattr(real_payload, "BLOCK_BYTES", block_bytes)
-    assert real_payload.wrong_combine(Routing("zipf", 14, 2), 7, 6, 16) == 0
+    assert real_payload.wrong_combine(Gate(Routing("zipf", 14, 2), 7), np.full(7, 6), 16) == 0
 
 
 def test_the_checks_count_what_is_wrong():
@@ -248,4 +250,4 @@ def test_a_row_that_went_astray_shows_in_the_combine(monkeypatch):
     monkeypatch.setattr(
         real_payload, "send_back", lambda rows, handle, i: send_back(rows, handle, i)[::-1]
     )
-    assert real_payload.wrong_combine(Routing("balanced", 8, 2), 2, 8, 16) > 0
+    assert real_payload.wrong_combine(Gate(Routing("balanced", 8, 2), 2), np.full(2, 8), 16) > 0

@@ -186,7 +186,8 @@ def test_ranks_with_tokens_of_their_own_number(cloudmatrix):
     copies = np.zeros((4, 4), dtype=np.int64)
     copies[0] = [0, 10, 20, 30]
     fused = Fused(cloudmatrix, np.arange(4) * 2, copies, np.array([60, 0, 0, 0]))
-    timing = fused.dispatch(cloudmatrix.transport("aiv"))
+    aiv = cloudmatrix.transport("aiv")
+    timing = fused.dispatch(aiv).timed(cloudmatrix, aiv, fused.started)
     tokens = timing.stage_end_ps["tokens"]
     assert (tokens[1:] == CLOUDMATRIX.launch_ps).all()
     assert (timing.stage_end_ps["arrived"][1:] > tokens[0] + CLOUDMATRIX.barrier_ps).all()
