@@ -98,7 +98,7 @@ def _bench(
     where = place if isinstance(place, str) else ",".join(place)
     factor = operations[0].busbw if len(operations) == 1 else "the operation's factor"
     header = [f"fabric {fabric.name}, place {where}, seed {seed}", *legend(factor)]
-    results = Results(header, as_json=as_json, plot=plot)
+    results = Results(header, as_json=as_json, plot=plot, where=fabric.name)
     cases = [
         (operation, name, way, size)
         for operation in operations

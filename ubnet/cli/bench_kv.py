@@ -83,7 +83,7 @@ def kv(
         f"pages of {page_tokens} tokens, seed {seed}",
         *legend("1"),
     ]
-    results = Results(header, as_json=as_json, plot=plot)
+    results = Results(header, as_json=as_json, plot=plot, where=ways[0].fabric.name)
     for count in tokens:
         real = moves_bytes(payload, 2 * each.prompt_bytes(count), f"kv of {count} tokens")
         for way in ways:

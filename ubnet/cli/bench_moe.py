@@ -135,7 +135,7 @@ def _bench(
         + f", seed {seed}",
         *legend("(n-1)/n"),
     ]
-    results = Results(header, as_json=as_json, plot=plot)
+    results = Results(header, as_json=as_json, plot=plot, where=ways[0].fabric.name)
     cases = [(op, way, ranks) for op in ops for way in ways for ranks in ep]
     for op, way, ranks in progress(cases, "bench"):
         results.add(moe_row(way, op, layer, ranks, payload))

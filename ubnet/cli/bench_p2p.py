@@ -87,7 +87,7 @@ def p2p(
         f"{p} = {fabric.endpoints[a].name}:{fabric.endpoints[b].name}" for p, (a, b) in ends.items()
     )
     header = [f"fabric {fabric.name}, {', '.join(named)}, seed {seed}", *legend("1")]
-    results = Results(header, as_json=as_json, plot=plot)
+    results = Results(header, as_json=as_json, plot=plot, where=fabric.name)
     bench = PointToPoint(dtype, payload, seed)
     cases = [(op, p, w, s) for op in ops for p in pairs for w in ways for s in sizes]
     for op, pair, way, size in progress(cases, "p2p"):

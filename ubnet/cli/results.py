@@ -22,14 +22,22 @@ class Results:
         Print each row as a line of JSON as soon as it is there.
     plot : Path, optional
         The file of the picture.
+    where : str
+        The fabric, for the title of the picture.
     """
 
     def __init__(
-        self, header: Sequence[str], *, as_json: bool = False, plot: Path | None = None
+        self,
+        header: Sequence[str],
+        *,
+        as_json: bool = False,
+        plot: Path | None = None,
+        where: str = "",
     ) -> None:
         self.header = header
         self.as_json = as_json
         self.plot = plot
+        self.where = where
         self.rows: list[Row] = []
         if plot is not None:
             from ubnet.report.plot import check_picture
@@ -52,7 +60,7 @@ class Results:
         if self.plot is not None:
             from ubnet.report.plot import plot_rows
 
-            plot_rows(self.rows, self.plot)
+            plot_rows(self.rows, self.plot, self.where)
             note(f"picture written to {self.plot}")
         self.end()
 

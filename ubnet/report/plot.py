@@ -30,13 +30,15 @@ class Series(NamedTuple):
     label: str
     colour: str
     dash: Any
-    sizes: list[int]
+    across: list[int]
     times: list[float]
     rates: list[float]
 
 
-def plot_rows(rows: Sequence[Row], path: Path, title: str = "") -> None:
+def plot_rows(rows: Sequence[Row], path: Path, where: str = "") -> None:
     """Draw latency (left) and bus bandwidth (right) against size into a file.
+
+    Where all rows have one size they are drawn against their ranks.
 
     Parameters
     ----------
@@ -44,8 +46,8 @@ def plot_rows(rows: Sequence[Row], path: Path, title: str = "") -> None:
         Rows of the same operation, case, algorithm, transport and plane become one line.
     path : Path
         Its suffix says the format: PNG, SVG or PDF.
-    title : str
-        What stands above the panels.
+    where : str
+        The fabric, for the title; what all rows share is added.
 
     Raises
     ------
@@ -57,11 +59,11 @@ def plot_rows(rows: Sequence[Row], path: Path, title: str = "") -> None:
     if not lines:
         raise OptionError("nothing to draw: no row has a size and a time above zero")
     figure = figure_class(figsize=(11, 4.6), dpi=140, layout="constrained")
-    if title:
-        figure.suptitle(title, fontsize=10, x=0.01, ha="left")
+    figure.suptitle(_title(rows, where), fontsize=11, x=0.01, ha="left")
     left, right = figure.subplots(1, 2)
-    _panel(left, "latency (us, virtual)", [(s, s.times) for s in lines])
-    _panel(right, "bus bandwidth (GB/s = 1e9 B/s)", [(s, s.rates) for s in lines])
+    against = "size" if _against_size(rows) else "ranks"
+    _panel(left, "latency (us, virtual)", against, [(s, s.times) for s in lines])
+    _panel(right, "bus bandwidth (GB/s = 1e9 B/s)", against, [(s, s.rates) for s in lines])
     figure.savefig(path)
 
 
@@ -88,6 +90,7 @@ def check_picture(path: Path) -> Any:
 
 def series_of(rows: Sequence[Row]) -> list[Series]:
     """Sort rows into lines; a label names only what differs between the lines."""
+    sized = _against_size(rows)
     drawn = [r for r in rows if r.size_bytes > 0 and r.busbw_GBps]
     keys = list(dict.fromkeys(_key(r) for r in drawn))
     differs = [len({k[i] for k in keys}) > 1 for i in range(5)]
@@ -96,15 +99,16 @@ def series_of(rows: Sequence[Row]) -> list[Series]:
     found = []
     for key in keys:
         words = [word for word, told in zip(key, differs, strict=True) if told and word]
-        mine = sorted((r for r in drawn if _key(r) == key), key=lambda r: r.size_bytes)
+        mine = [(r.size_bytes if sized else r.ranks, r) for r in drawn if _key(r) == key]
+        mine.sort(key=lambda pair: pair[0])
         found.append(
             Series(
                 ", ".join(words) or " ".join(filter(None, key[:4])),
                 COLOURS[ways.index(key[2:]) % len(COLOURS)],
                 DASHES[cases.index(key[:2]) % len(DASHES)],
-                [r.size_bytes for r in mine],
-                [r.time_us for r in mine],
-                [r.busbw_GBps or 0.0 for r in mine],
+                [across for across, _ in mine],
+                [r.time_us for _, r in mine],
+                [r.busbw_GBps or 0.0 for _, r in mine],
             )
         )
     return found
@@ -115,11 +119,12 @@ def spread_labels(heights: Sequence[float], gap: float) -> list[float]:
 
     >>> [round(h, 3) for h in spread_labels([0.5, 0.5, 0.9], 0.1)]
     [0.45, 0.55, 0.9]
+    >>> [round(h, 3) for h in spread_labels([0.0, 0.0, 1.0], 0.1)]
+    [0.05, 0.15, 0.95]
     """
-    order = np.argsort(np.asarray(heights), kind="stable")
     # Pool neighbours that are too close; a pool is centred on the mean of what it holds.
     pools: list[list[int]] = []
-    for i in order:
+    for i in np.argsort(np.asarray(heights), kind="stable"):
         pools.append([int(i)])
         while len(pools) > 1 and _bottom(pools[-1], heights, gap) < _top(pools[-2], heights, gap):
             last = pools.pop()
@@ -134,7 +139,7 @@ def spread_labels(heights: Sequence[float], gap: float) -> list[float]:
 
 def _bottom(pool: Sequence[int], heights: Sequence[float], gap: float) -> float:
     middle = sum(heights[i] for i in pool) / len(pool)
-    return float(middle - len(pool) * gap / 2)
+    return float(min(max(middle - len(pool) * gap / 2, 0.0), 1.0 - len(pool) * gap))
 
 
 def _top(pool: Sequence[int], heights: Sequence[float], gap: float) -> float:
@@ -142,14 +147,32 @@ def _top(pool: Sequence[int], heights: Sequence[float], gap: float) -> float:
 
 
 def _key(row: Row) -> tuple[str, str, str, str, str]:
-    return row.op, row.case, row.algorithm, row.transport, row.plane
+    # The case of a MoE row is its ranks, that of a KV row its size: places on a line, no lines.
+    case = row.case if row.op == "p2p" else ""
+    return row.op, case, row.algorithm, row.transport, row.plane
 
 
-def _panel(axes: Any, title: str, lines: list[tuple[Series, list[float]]]) -> None:
+def _against_size(rows: Sequence[Row]) -> bool:
+    """Say whether size is what changes along the lines, rather than the number of ranks."""
+    sizes: dict[tuple[str, ...], set[int]] = {}
+    for row in rows:
+        sizes.setdefault(_key(row), set()).add(row.size_bytes)
+    return len({row.ranks for row in rows}) == 1 or max(map(len, sizes.values()), default=0) > 1
+
+
+def _title(rows: Sequence[Row], where: str) -> str:
+    """Say what all rows share."""
+    columns = [[row.op for row in rows], [row.algorithm for row in rows]]
+    columns += [[row.transport for row in rows], [f"plane {row.plane}" for row in rows]]
+    columns += [[f"{row.ranks} ranks" for row in rows], [where] * len(rows)]
+    return ", ".join(c[0] for c in columns if len(set(c)) == 1 and c[0])
+
+
+def _panel(axes: Any, title: str, against: str, lines: list[tuple[Series, list[float]]]) -> None:
     """Draw one panel: log axes, sizes in binary units, a label at the end of each line."""
     for series, values in lines:
         axes.plot(
-            series.sizes,
+            series.across,
             values,
             color=series.colour,
             linestyle=series.dash,
@@ -160,11 +183,18 @@ def _panel(axes: Any, title: str, lines: list[tuple[Series, list[float]]]) -> No
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
     axes.set_title(title, loc="left", fontsize=10)
-    axes.set_xlabel("size")
-    ticks = _size_ticks(sorted({size for series, _ in lines for size in series.sizes}))
-    axes.set_xticks(ticks, [format_size(t) for t in ticks], fontsize=8)
+    axes.set_xlabel(against)
+    ticks = _few(sorted({place for series, _ in lines for place in series.across}))
+    names = [format_size(t) if against == "size" else str(t) for t in ticks]
+    axes.set_xticks(ticks, names, fontsize=8)
     axes.minorticks_on()
+    low, high = axes.get_ylim()
+    if high < 30 * low:
+        from matplotlib.ticker import LogLocator
+
+        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    axes.yaxis.set_minor_formatter(lambda value, _: "")
     axes.tick_params(axis="y", labelsize=8)
     axes.tick_params(axis="x", which="minor", bottom=False)
     axes.grid(True, which="major", color="#dddddd", linewidth=0.6)
@@ -173,10 +203,10 @@ def _panel(axes: Any, title: str, lines: list[tuple[Series, list[float]]]) -> No
     _label_ends(axes, lines)
 
 
-def _size_ticks(sizes: list[int]) -> list[int]:
-    """Choose at most seven of the sizes, the last one among them."""
-    step = -(-len(sizes) // 7)
-    return sizes[::-1][::step][::-1]
+def _few(places: list[int]) -> list[int]:
+    """Choose at most seven, the last one among them."""
+    step = -(-len(places) // 7)
+    return places[::-1][::step][::-1]
 
 
 def _label_ends(axes: Any, lines: list[tuple[Series, list[float]]]) -> None:
@@ -190,7 +220,7 @@ def _label_ends(axes: Any, lines: list[tuple[Series, list[float]]]) -> None:
         axes.set_xlim(2 ** (low - (high - low) * 0.018 * longest), 2**high)
     end, heights = (0, first) if left else (-1, last)
     for (series, values), height in zip(lines, spread_labels(heights, LABEL_GAP), strict=True):
-        point = (series.sizes[end], values[end])
+        point = (series.across[end], values[end])
         across = _part(axes, point)[0] - 0.03 if left else 1.03
         axes.annotate(
             series.label,
@@ -202,12 +232,17 @@ def _label_ends(axes: Any, lines: list[tuple[Series, list[float]]]) -> None:
             ha="right" if left else "left",
             va="center",
             annotation_clip=False,
-            arrowprops={"arrowstyle": "-", "color": series.colour, "linewidth": 0.6},
+            arrowprops={
+                "arrowstyle": "-",
+                "color": series.colour,
+                "linewidth": 0.6,
+                "relpos": (1.0 if left else 0.0, 0.5),
+            },
         )
 
 
 def _heights(axes: Any, lines: list[tuple[Series, list[float]]], end: int) -> list[float]:
-    return [_part(axes, (series.sizes[end], values[end]))[1] for series, values in lines]
+    return [_part(axes, (series.across[end], values[end]))[1] for series, values in lines]
 
 
 def _part(axes: Any, point: tuple[float, float]) -> tuple[float, float]:
