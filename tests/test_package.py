@@ -4,8 +4,10 @@ import ast
 import importlib
 import inspect
 import pkgutil
+import re
 import subprocess
 import sys
+import tomllib
 from functools import cache
 from pathlib import Path
 
@@ -145,10 +147,24 @@ def test_public_names_are_there_and_explained():
 
 
 def test_version_is_that_of_the_project():
-    import tomllib
-
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert ubnet.__version__ == project["version"]
+
+
+def test_everything_imported_is_declared():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    declared = [*project["dependencies"], *extras["mpi"], *extras["plot"]]
+    names = {re.match(r"[\w-]+", line)[0].lower().replace("-", "_") for line in declared}
+    for name, path in module_files().items():
+        for node in statements(ast.parse(path.read_text())):
+            found = [a.name for a in node.names] if isinstance(node, ast.Import) else []
+            if isinstance(node, ast.ImportFrom) and not node.level:
+                found = [node.module]
+            for module in (
+                {f.partition(".")[0] for f in found} - sys.stdlib_module_names - {"ubnet"}
+            ):
+                assert module in names, f"{name} imports {module}, which pyproject.toml lacks"
 
 
 @pytest.mark.slow
