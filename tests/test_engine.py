@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.instances import random_instance
+from tests.instances import all_to_all, random_instance
 from tests.lp import lp_rates
 from tests.naive import compiled, naive_flows
 from ubnet.flowsim import FlowSim, simulate_flows
@@ -41,6 +41,28 @@ def test_random_instances_equal_the_twin(runner, block):
 @given(st.integers(0, 2**32), st.integers(1, 120), st.integers(1, 60))
 def test_larger_instances_equal_the_twin(runner, seed, flows, links):
     instance = random_instance(np.random.default_rng(seed), flows, links)
+    expected, part = naive_flows(**instance, runner=runner)
+    assert_equal_ends(simulate_flows(**instance), expected, part)
+
+
+@pytest.mark.parametrize(("kind", "hosts"), [("moe", 16), ("moe", 24), ("uni", 32), ("moe", 40)])
+def test_all_to_alls_equal_the_twin(runner, kind, hosts):
+    instance = all_to_all(kind, "ecmp", hosts)
+    expected, part = naive_flows(**instance, runner=runner)
+    assert_equal_ends(simulate_flows(**instance), expected, part)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_crowds_with_arrivals_and_odd_flows_equal_the_twin(runner, seed):
+    # Enough flows on few links for the dense regime, which others join, fit for it or not.
+    rng = np.random.default_rng([11, seed])
+    instance = random_instance(rng, 300, 12)
+    for name in ("route_share", "weight", "rate_cap"):
+        instance.pop(name, None)
+    instance["start_ps"] = np.where(rng.random(300) < 0.7, 0, instance["start_ps"])
+    if seed % 2:
+        instance["weight"] = np.where(rng.random(300) < 0.02, 3.0, 1.0)
+        instance["start_ps"][instance["weight"] > 1] = 900_000_000
     expected, part = naive_flows(**instance, runner=runner)
     assert_equal_ends(simulate_flows(**instance), expected, part)
 
@@ -91,10 +113,10 @@ SEEDS = range(12)
 
 
 def ends_of_seeds():
-    return [
-        simulate_flows(**random_instance(np.random.default_rng([9, seed]), 25, 9)).tolist()
-        for seed in SEEDS
-    ]
+    """Return ends of random instances, and of an all-to-all that the dense regime takes."""
+    instances = [random_instance(np.random.default_rng([9, seed]), 25, 9) for seed in SEEDS]
+    instances.append(all_to_all("moe", "ecmp", 16))
+    return [simulate_flows(**instance).tolist() for instance in instances]
 
 
 def test_jit_off_gives_the_same_picoseconds():

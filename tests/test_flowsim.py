@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.instances import random_instance
+from tests.instances import all_to_all, random_instance
 from ubnet.errors import FlowError
 from ubnet.flowsim import FlowSim, simulate_flows
 
@@ -92,6 +92,39 @@ def test_advance_reports_every_watched_end_once_in_order(seed):
     assert found == expected
     assert sim.now_ps == whole.max()
     assert sim.finish_ps.tolist() == whole.tolist()
+
+
+def test_stops_in_the_dense_regime_change_nothing_and_show_what_has_moved():
+    instance = all_to_all("moe", "ecmp", 24)
+    whole = simulate_flows(**instance)
+    use = np.bincount(instance["route_link"], np.repeat(instance["nbytes"], hops_of(instance)))
+    capacity = instance.pop("capacity")
+    sim = FlowSim(capacity)
+    sim.post(**instance)
+    carried = np.zeros(len(capacity))
+    for stop in range(0, int(whole.max()), int(whole.max()) // 23):
+        sim.run_until(stop)
+        before, carried = carried, sim.link_bytes()
+        assert (carried >= before - 1e-3).all()
+        assert (sim.link_rate() <= capacity * (1 + 1e-9)).all()
+    sim.run()
+    assert sim.finish_ps.tolist() == whole.tolist()
+    np.testing.assert_allclose(sim.link_bytes()[: len(use)], use)
+
+
+def hops_of(instance):
+    return np.diff(instance["route_ptr"])
+
+
+def test_bytes_carried_are_the_integral_of_the_rates():
+    instance = all_to_all("moe", "ecmp", 16)
+    sim = FlowSim(instance.pop("capacity"))
+    sim.post(**instance)
+    total = 0.0
+    while (event := sim.next_event()) is not None:
+        total += sim.link_rate() * (event - sim.now_ps) / 1e12
+        sim.run_until(event)
+        np.testing.assert_allclose(sim.link_bytes(), total, rtol=1e-6, atol=1e-2)
 
 
 def test_advance_stops_at_its_limit_and_takes_posts_at_the_instant_it_found():

@@ -15,6 +15,8 @@ from ubnet.jit import kernel
 
 I4 = NDArray[np.int32]
 I8 = NDArray[np.int64]
+F8 = NDArray[np.float64]
+Int = int | np.int64
 Table = Any  # np.recarray: its columns are attributes
 
 NEVER = 1 << 62
@@ -48,6 +50,13 @@ HOPS = 16  # of all active flows
 MISSES = 17  # regions that grew too large, in a row
 WAIT = 18  # re-allocations to do in full before the next region is tried
 CHANGED_LINKS = 19
+ODD_FLOWS = 20  # active ones with a weight, a cap or a share of their own
+WANTED = 21  # columns that a dense matrix would need; 0: none is wanted
+DENSE = 22  # 1 while `work_dense` has the flows
+COLUMNS = 23  # of the matrix
+STEPS = 24  # rows frozen by the last filling
+LOWEST = 25  # the first of them that has changed since
+UNFIT = 26  # 1: flows have started that have no place in the rows
 CLOCK_FIELDS = 32
 
 BLOCK_BITS = 6  # active flows in blocks of 64, each with its first end
@@ -55,6 +64,11 @@ BLOCK_BITS = 6  # active flows in blocks of 64, each with its first end
 NO_EVENT = 0
 ALL_EVENTS = 1
 WATCHED_END = 2
+MOST_COLUMNS = 2048
+DENSE_PAYS = 30  # entries of the matrix that cost as much as one hop of a flow
+# Of a heap. Ids and counts that are passed on are int64 from the start here and below: Numba
+# compiles a kernel once more for each literal and each width of integer it is called with.
+TOP = np.int64(0)
 RECENT = 256  # recently used instants of the waiting queue; a power of two
 
 
@@ -79,8 +93,10 @@ FLOWS = [
     ("first_edge", "i4"),  # to the flows that wait for this one
     ("next_waiting", "i4"),  # the next flow of the same instant in the queue
     ("bucket", "i4"),  # head of the instant's list, kept at the flow that opened it
-    ("watch", "i4"),
-    ("spare", "i4"),  # a row is two cache lines
+    ("watch", "i2"),
+    ("odd", "i2"),  # 1: its weight, cap or a share is not the default
+    ("row", "i4"),  # of the dense matrix: the column of the link that holds it back
+    ("target", "f8"),  # the reading of the row's clock at which it ends
 ]
 HOPS_OF_FLOWS = [  # one row a link of a route; the active ones of a link are doubly linked
     ("link", "i4"),
@@ -108,6 +124,7 @@ LINKS = [
     ("held", "i4"),  # flows outside of the region that it holds back
     ("changed", "i4"),  # column of the links that flows have left
     ("position", "i4"),  # among the busy links
+    ("column", "i4"),  # of the dense matrix, or -1
     ("busy", "i4"),  # column of the busy links
     ("region", "i4"),  # column of the region's links
 ]
@@ -141,7 +158,7 @@ class Engine(NamedTuple):
 
 @kernel
 def _push_waiting(
-    clock: I8, flows: Table, lists: Table, recent: Table, flow: int, at_ps: int
+    clock: I8, flows: Table, lists: Table, recent: Table, flow: Int, at_ps: Int
 ) -> None:
     """Queue a flow that enters the network at ``at_ps``; flows of one instant share a place."""
     slot = at_ps & (RECENT - 1)
@@ -169,7 +186,7 @@ def _push_waiting(
 
 
 @kernel
-def _pop_waiting(clock: I8, lists: Table, recent: Table) -> int:
+def _pop_waiting(clock: I8, lists: Table, recent: Table) -> Int:
     """Take the first instant off the waiting queue and return its bucket."""
     time, heap = lists.waiting_ps, lists.waiting
     bucket = heap[0]
@@ -197,7 +214,7 @@ def _pop_waiting(clock: I8, lists: Table, recent: Table) -> int:
 
 
 @kernel
-def _sink_id(ids: I4, k: int, n: int) -> None:
+def _sink_id(ids: I4, k: Int, n: Int) -> None:
     """Sink ids[k] in a heap whose largest is on top."""
     x = ids[k]
     while True:
@@ -214,7 +231,7 @@ def _sink_id(ids: I4, k: int, n: int) -> None:
 
 
 @kernel
-def _sort_ids(ids: I4, n: int) -> None:
+def _sort_ids(ids: I4, n: Int) -> None:
     """Sort the first n ids ascending; costs one pass where they are sorted or reversed."""
     rising, falling = True, True
     for k in range(1, n):
@@ -232,11 +249,11 @@ def _sort_ids(ids: I4, n: int) -> None:
         _sink_id(ids, k, n)
     for k in range(n - 1, 0, -1):
         ids[0], ids[k] = ids[k], ids[0]
-        _sink_id(ids, 0, k)
+        _sink_id(ids, TOP, k)
 
 
 @kernel
-def _sink_level(levels: Table, k: int, n: int) -> None:
+def _sink_level(levels: Table, k: Int, n: Int) -> None:
     """Sink place k in a heap whose lowest level is on top."""
     x, x_of = levels.level[k], levels.of[k]
     while True:
@@ -255,7 +272,7 @@ def _sink_level(levels: Table, k: int, n: int) -> None:
 
 
 @kernel
-def _take_in(clock: I8, flows: Table, hops: Table, links: Table, lists: Table, flow: int) -> None:
+def _take_in(clock: I8, flows: Table, hops: Table, links: Table, lists: Table, flow: Int) -> None:
     """Take a flow and its links into the region; what it used is on offer there."""
     flows.inside[flow] = clock[REGION]
     lists.region[clock[REGION_FLOWS]] = flow
@@ -280,16 +297,18 @@ def _take_in(clock: I8, flows: Table, hops: Table, links: Table, lists: Table, f
 
 @kernel
 def _activate(
-    clock: I8, flows: Table, hops: Table, links: Table, lists: Table, blocks: Table, flow: int
+    clock: I8, flows: Table, hops: Table, links: Table, lists: Table, blocks: Table, flow: Int
 ) -> None:
     """Let a flow's bytes enter the network."""
     place = clock[ACTIVE]
     clock[ACTIVE] += 1
     flows.since_ps[flow] = clock[NOW]
     flows.position[flow] = place
+    flows.row[flow] = -1
     lists.active[place] = flow
     lists.due_ps[place] = NEVER
     blocks.dirty[place >> BLOCK_BITS] = 1
+    clock[ODD_FLOWS] += flows.odd[flow]
     clock[HOPS] += flows.first_hop[flow + 1] - flows.first_hop[flow]
     for h in range(flows.first_hop[flow], flows.first_hop[flow + 1]):
         link = hops.link[h]
@@ -311,7 +330,7 @@ def _activate(
 
 @kernel
 def _deactivate(
-    clock: I8, flows: Table, hops: Table, links: Table, lists: Table, blocks: Table, flow: int
+    clock: I8, flows: Table, hops: Table, links: Table, lists: Table, blocks: Table, flow: Int
 ) -> None:
     """Take a flow out of the network."""
     clock[ACTIVE] -= 1
@@ -323,6 +342,7 @@ def _deactivate(
     blocks.dirty[clock[ACTIVE] >> BLOCK_BITS] = 1
     flows.position[last] = place
     flows.position[flow] = -1
+    clock[ODD_FLOWS] -= flows.odd[flow]
     clock[HOPS] -= flows.first_hop[flow + 1] - flows.first_hop[flow]
     if flows.stopped_by[flow] >= 0:
         links.held[flows.stopped_by[flow]] -= 1
@@ -362,7 +382,7 @@ def _finish(
     links: Table,
     lists: Table,
     recent: Table,
-    flow: int,
+    flow: Int,
 ) -> None:
     """End a flow now, and queue those that waited for it alone."""
     now = clock[NOW]
@@ -376,7 +396,7 @@ def _finish(
         links.bytes[hops.link[h]] += size * hops.share[h]
     edge = flows.first_edge[flow]
     while edge >= 0:
-        waiter = edges.flow[edge]
+        waiter = np.int64(edges.flow[edge])
         flows.pending[waiter] -= 1
         flows.ready_ps[waiter] = max(flows.ready_ps[waiter], now)
         if flows.pending[waiter] == 0:
@@ -393,7 +413,7 @@ def _finish(
 
 @kernel
 def _set_rate(
-    clock: I8, flows: Table, links: Table, lists: Table, blocks: Table, flow: int
+    clock: I8, flows: Table, links: Table, lists: Table, blocks: Table, flow: Int
 ) -> None:
     """Let a flow go on at its level from now on."""
     rate = flows.cap[flow]
@@ -417,7 +437,7 @@ def _set_rate(
 
 
 @kernel
-def _freeze(flows: Table, hops: Table, links: Table, flow: int, level: float, by: int) -> None:
+def _freeze(flows: Table, hops: Table, links: Table, flow: Int, level: float, by: Int) -> None:
     """Stop a flow at a level; take its rate out of its links in doubled precision."""
     flows.open_in[flow] = 0
     flows.level[flow] = level
@@ -440,7 +460,7 @@ def _freeze(flows: Table, hops: Table, links: Table, flow: int, level: float, by
 
 
 @kernel
-def _open_weight(flows: Table, hops: Table, links: Table, link: int, epoch: int) -> float:
+def _open_weight(flows: Table, hops: Table, links: Table, link: Int, epoch: Int) -> float:
     """Return the sum of share times weight of a link's flows that still rise."""
     total = 0.0
     h = links.first_hop[link]
@@ -460,10 +480,10 @@ def _open(
     links: Table,
     levels: Table,
     ids: I4,
-    n: int,
+    n: Int,
     over: I4,
-    m: int,
-) -> int:
+    m: Int,
+) -> Int:
     """Open n flows over m links; return how many levels (links, caps) wait in the heap."""
     epoch = clock[EPOCH]
     for k in range(m):
@@ -473,7 +493,7 @@ def _open(
         links.weight[link] = 0.0
         links.open_count[link] = 0
         links.stop_level[link] = np.inf
-    waiting = 0
+    waiting = np.int64(0)
     for k in range(n):
         flow = ids[k]
         weight = flows.weight[flow]
@@ -505,9 +525,9 @@ def _fill(
     links: Table,
     levels: Table,
     ids: I4,
-    n: int,
+    n: Int,
     over: I4,
-    m: int,
+    m: Int,
 ) -> None:
     """Give n flows their weighted max-min levels on what the others leave of their m links.
 
@@ -519,12 +539,14 @@ def _fill(
     epoch = clock[EPOCH]
     waiting = _open(clock, flows, hops, links, levels, ids, n, over, m)
     last = 0.0
-    while waiting > 0:
+    rising = n
+    while rising > 0:
         of = levels.of[0]
         if of < 0:
             if flows.open_in[-1 - of] == epoch:
                 last = max(last, levels.level[0])
-                _freeze(flows, hops, links, -1 - of, last, -1)
+                rising -= 1
+                _freeze(flows, hops, links, -1 - of, last, np.int64(-1))
         elif links.open_count[of] > 0:
             if links.open_weight[of] < FEW * links.weight[of]:
                 links.open_weight[of] = _open_weight(flows, hops, links, of, epoch)
@@ -533,26 +555,28 @@ def _fill(
                 level = last
             if level > levels.level[0] * (1.0 + SAME_LEVEL):
                 levels.level[0] = level
-                _sink_level(levels, 0, waiting)
+                _sink_level(levels, TOP, waiting)
                 continue
             last = level
             links.stop_level[of] = level
             h = links.first_hop[of]
             while h >= 0:
-                if flows.open_in[hops.flow[h]] == epoch:
-                    _freeze(flows, hops, links, hops.flow[h], level, of)
+                flow = np.int64(hops.flow[h])
+                if flows.open_in[flow] == epoch:
+                    rising -= 1
+                    _freeze(flows, hops, links, flow, level, of)
                 h = hops.next[h]
         waiting -= 1
         levels.level[0] = levels.level[waiting]
         levels.of[0] = levels.of[waiting]
         if waiting > 0:
-            _sink_level(levels, 0, waiting)
+            _sink_level(levels, TOP, waiting)
 
 
 @kernel
 def _take_in_disturbed(
-    clock: I8, flows: Table, hops: Table, links: Table, lists: Table, link: int
-) -> int:
+    clock: I8, flows: Table, hops: Table, links: Table, lists: Table, link: Int
+) -> Int:
     """Take in the flows outside that a link's new state contradicts.
 
     Those are flows larger than ones that this link stops inside, and flows that it held back
@@ -594,7 +618,7 @@ def _take_in_disturbed(
 
 @kernel
 def _take_in_held(
-    clock: I8, flows: Table, hops: Table, links: Table, lists: Table, link: int
+    clock: I8, flows: Table, hops: Table, links: Table, lists: Table, link: Int
 ) -> None:
     """Take in the flows outside that a link holds back."""
     h = links.first_hop[link]
@@ -653,6 +677,20 @@ def _fill_all(
 
 
 @kernel
+def _want_dense(clock: I8, links: Table) -> None:
+    """Ask for a dense matrix where freezing its rows promises to beat freezing flows."""
+    columns = clock[BUSY_LINKS]
+    if clock[ODD_FLOWS] > 0 or columns > MOST_COLUMNS:
+        return
+    rows = np.int64(0)
+    for k in range(columns):
+        if links.stop_level[links.busy[k]] < np.inf:
+            rows += 1
+    if rows * columns < DENSE_PAYS * clock[HOPS]:
+        clock[WANTED] = columns
+
+
+@kernel
 def _reallocate(
     clock: I8, flows: Table, hops: Table, links: Table, lists: Table, levels: Table, blocks: Table
 ) -> None:
@@ -669,6 +707,8 @@ def _reallocate(
         clock[MISSES] += 1
         clock[WAIT] = 1 << min(clock[MISSES], 5)
         _fill_all(clock, flows, hops, links, lists, levels, blocks)
+        if clock[MISSES] > 2:
+            _want_dense(clock, links)
     clock[REGION] += 1
     clock[REGION_FLOWS] = 0
     clock[REGION_LINKS] = 0
@@ -705,7 +745,7 @@ def _end_due(
 ) -> None:
     """End the active flows whose time has come."""
     now, active = clock[NOW], clock[ACTIVE]
-    n = 0
+    n = np.int64(0)
     for block in range((active + (1 << BLOCK_BITS) - 1) >> BLOCK_BITS):
         if blocks.first_ps[block] <= now:
             for k in range(block << BLOCK_BITS, min(active, (block + 1) << BLOCK_BITS)):
@@ -728,12 +768,15 @@ def _start_due(
     lists: Table,
     recent: Table,
     blocks: Table,
-) -> None:
-    """Start the flows whose time has come, and those that these set free in no time."""
+) -> Int:
+    """Start the flows whose time has come, and those that these set free in no time.
+
+    Return how many have bytes to move: they are the first of `lists.batch`.
+    """
     now = clock[NOW]
-    entered = 0
+    entered = np.int64(0)
     while clock[WAITING] > 0 and lists.waiting_ps[0] <= now:
-        n = 0
+        n = np.int64(0)
         while clock[WAITING] > 0 and lists.waiting_ps[0] <= now:
             flow = flows.bucket[_pop_waiting(clock, lists, recent)]
             while flow >= 0:
@@ -754,12 +797,13 @@ def _start_due(
     clock[EVENTS] += entered
     for k in range(entered):
         _activate(clock, flows, hops, links, lists, blocks, lists.batch[k])
+    return int(entered)
 
 
 @kernel
 def _next_event(
     clock: I8, flows: Table, hops: Table, links: Table, lists: Table, levels: Table, blocks: Table
-) -> int:
+) -> Int:
     """Return the time of the next event, or NEVER.
 
     Flows that start at an instant already begun join it: allocation waits until all have.
@@ -775,11 +819,11 @@ def _next_event(
 
 
 @kernel
-def work(engine: tuple[Any, ...], limit_ps: int, until: int) -> int:
+def work(engine: tuple[Any, ...], limit_ps: Int, until: Int) -> Int:
     """Work off events up to ``limit_ps`` and return the time of the next, or NEVER.
 
     ``until`` is NO_EVENT (only look), ALL_EVENTS, or WATCHED_END: stop at the first instant at
-    which watched flows end.
+    which watched flows end. Where the clock says WANTED, `work_dense` is to go on.
     """
     clock, flows, hops, edges, links, lists, levels, recent, blocks = engine
     clock[REPORTED] = 0
@@ -788,7 +832,7 @@ def work(engine: tuple[Any, ...], limit_ps: int, until: int) -> int:
         if clock[STALE] != 0 and clock[NOW] == limit_ps and not due and until != NO_EVENT:
             return int(limit_ps)  # more flows may be posted at this instant: allocate later
         now = _next_event(clock, flows, hops, links, lists, levels, blocks)
-        if now > limit_ps or now == NEVER or until == NO_EVENT:
+        if now > limit_ps or now == NEVER or until == NO_EVENT or clock[WANTED] > 0:
             return now
         clock[NOW] = now
         clock[STALE] = 1
@@ -802,7 +846,7 @@ def work(engine: tuple[Any, ...], limit_ps: int, until: int) -> int:
 
 
 @kernel
-def enqueue(engine: tuple[Any, ...], dep_ptr: I8, dep: I8, first_edge: int) -> int:
+def enqueue(engine: tuple[Any, ...], dep_ptr: I8, dep: I8, first_edge: Int) -> Int:
     """Queue the flows of a post whose columns stand; edges are written from ``first_edge``."""
     clock, flows, hops, edges, links, lists = engine[:6]
     recent = engine[7]
@@ -830,4 +874,455 @@ def enqueue(engine: tuple[Any, ...], dep_ptr: I8, dep: I8, first_edge: int) -> i
             hops.flow[h] = flow
             if flows.cap[flow] * hops.share[h] >= links.capacity[hops.link[h]]:
                 flows.cap[flow] = np.inf
+            if hops.share[h] != 1.0:
+                flows.odd[flow] = 1
+        if flows.weight[flow] != 1.0 or flows.cap[flow] < np.inf:
+            flows.odd[flow] = 1
     return edge
+
+
+# The dense regime. Flows of one bottleneck are a row: they share a clock, the bytes that each of
+# them has received so far, and a flow ends at a fixed reading of it. The matrix counts the flows
+# of each row on each link, so that filling freezes a row by one operation on all columns.
+FREE = 0  # rows of `reals`, a column a link
+OPEN = 1
+SLACK = 2
+LEVEL = 3
+NEW_LEVEL = 4
+SERVED = 5  # the row's clock at `SINCE`, and what rounding lost of it
+SERVED_LOW = 6
+TARGET = 7  # of the row's first flow to end
+REALS = 8
+LINK = 0  # rows of `whole`
+ORDER = 1  # the rows in the order in which they froze
+BEFORE = 2  # the same of the last filling
+PLACE = 3  # of a row in that order
+SINCE = 4
+END = 5
+FIRST = 6  # the row's first flow to end, or -1: to be looked for
+MOVED = 7  # 1: flows have come or gone
+FROZEN = 8  # flows frozen before each step
+WHOLE = 9
+STRIDE = 16  # steps between snapshots of FREE and OPEN
+UNPLACED = 1 << 30
+
+
+class Dense(NamedTuple):
+    """The tables of the dense regime."""
+
+    matrix: NDArray[np.float32]
+    reals: F8
+    whole: I8
+    free: F8  # snapshots
+    open: F8
+
+
+@kernel
+def _is_lower(free: F8, rising: F8, slack: F8, level: float) -> Int:
+    """Return how many links would be full below a level."""
+    lower = 0
+    for k in range(len(free)):
+        lower += 1 if free[k] + slack[k] < level * rising[k] else 0
+    return lower
+
+
+@kernel
+def _lowest(free: F8, rising: F8) -> Int:
+    """Return the column with the lowest level; -1 where nothing rises any more."""
+    best = -1
+    for k in range(len(free)):
+        if rising[k] > 0.0 and (best < 0 or free[k] * rising[best] < free[best] * rising[k]):
+            best = k
+    return best
+
+
+@kernel
+def _freeze_row(row: NDArray[np.float32], free: F8, rising: F8, level: float) -> None:
+    """Take a row at a level out of all columns."""
+    for k in range(len(free)):
+        count = float(row[k])
+        free[k] -= level * count
+        rising[k] -= count
+
+
+@kernel
+def _copy(source: F8, target: F8) -> None:
+    """Copy a row."""
+    for k in range(len(source)):
+        target[k] = source[k]
+
+
+@kernel
+def _read(reals: F8, whole: I8, row: Int, now: Int) -> float:
+    """Return what a row's clock shows now."""
+    elapsed = float(now - whole[SINCE, row])
+    return float(
+        reals[SERVED, row] + (reals[SERVED_LOW, row] + reals[LEVEL, row] * elapsed / PS_PER_S)
+    )
+
+
+@kernel
+def _count(
+    flows: Table, hops: Table, links: Table, matrix: F8, flow: Int, row: Int, by: float
+) -> None:
+    """Count a flow into a row of the matrix, or out of it."""
+    for h in range(flows.first_hop[flow], flows.first_hop[flow + 1]):
+        matrix[row, links.column[hops.link[h]]] += by
+
+
+@kernel
+def _join_row(
+    clock: I8, flows: Table, hops: Table, links: Table, dense: Any, flow: Int, row: Int, left: float
+) -> None:
+    """Put a flow with some bytes left into a row."""
+    matrix, reals, whole = dense[:3]
+    if matrix[row, row] == 0.0:
+        reals[SERVED, row] = 0.0
+        reals[SERVED_LOW, row] = 0.0
+        reals[LEVEL, row] = 0.0
+        reals[TARGET, row] = np.inf
+        whole[FIRST, row] = -1
+        whole[SINCE, row] = clock[NOW]
+    target = _read(reals, whole, row, clock[NOW]) + left
+    flows.row[flow] = row
+    flows.target[flow] = target
+    whole[MOVED, row] = 1
+    if target < reals[TARGET, row]:
+        reals[TARGET, row] = target
+        whole[FIRST, row] = flow
+    _count(flows, hops, links, matrix, flow, row, 1.0)
+
+
+@kernel
+def _leave_row(flows: Table, hops: Table, links: Table, dense: Any, flow: Int) -> None:
+    """Take a flow out of its row."""
+    matrix, reals, whole = dense[:3]
+    row = np.int64(flows.row[flow])
+    whole[MOVED, row] = 1
+    if whole[FIRST, row] == flow:
+        whole[FIRST, row] = -1
+        reals[TARGET, row] = -1.0  # until it is looked for, nobody is before it
+    _count(flows, hops, links, matrix, flow, row, -1.0)
+
+
+@kernel
+def _gather(clock: I8, flows: Table, hops: Table, links: Table, dense: Any, column: Int) -> None:
+    """Move the rising flows of a link that are in other rows to its own."""
+    _, reals, whole = dense[:3]
+    h = links.first_hop[whole[LINK, column]]
+    while h >= 0:
+        flow = hops.flow[h]
+        row = np.int64(flows.row[flow])
+        if row != column and whole[PLACE, row] == UNPLACED:
+            clock[TOUCHED] += 1
+            left = flows.target[flow] - _read(reals, whole, row, clock[NOW])
+            _leave_row(flows, hops, links, dense, flow)
+            _join_row(clock, flows, hops, links, dense, flow, column, left)
+        h = hops.next[h]
+
+
+@kernel
+def _fill_rows(clock: I8, flows: Table, hops: Table, links: Table, dense: Any) -> Int:
+    """Freeze rows in the order of their levels, from the last snapshot below all changes.
+
+    The order of the last filling is tried first: its next row is right where no link would be full
+    below its level. Return the first step that was done anew.
+    """
+    matrix, reals, whole, free_then, open_then = dense
+    free, rising = reals[FREE], reals[OPEN]
+    first: Int = min(clock[LOWEST], clock[STEPS]) // STRIDE * STRIDE
+    _copy(free_then[first // STRIDE], free)
+    _copy(open_then[first // STRIDE], rising)
+    ahead = 0
+    for k in range(first, clock[STEPS]):
+        whole[BEFORE, ahead] = whole[ORDER, k]
+        whole[PLACE, whole[ORDER, k]] = UNPLACED
+        ahead += 1
+    frozen = whole[FROZEN, first]
+    last = reals[LEVEL, whole[ORDER, first - 1]] if first > 0 else 0.0
+    step, at = first, 0
+    while frozen < clock[ACTIVE]:
+        if step % STRIDE == 0:
+            _copy(free, free_then[step // STRIDE])
+            _copy(rising, open_then[step // STRIDE])
+        whole[FROZEN, step] = frozen
+        while at < ahead and rising[whole[BEFORE, at]] == 0.0:
+            at += 1
+        column, level = -1, 0.0
+        if at < ahead:
+            column = whole[BEFORE, at]
+            level = max(last, free[column] / rising[column])
+            if _is_lower(free, rising, reals[SLACK], level) > 0:
+                column = -1
+        if column < 0:
+            column = int(_lowest(free, rising))
+            level = max(last, free[column] / rising[column])
+        if level <= last * (1.0 + SAME_LEVEL):
+            level = last
+        if matrix[column, column] != rising[column]:
+            _gather(clock, flows, hops, links, dense, column)
+        frozen += int(matrix[column, column])
+        _freeze_row(matrix[column], free, rising, level)
+        whole[PLACE, column] = step
+        whole[ORDER, step] = column
+        reals[NEW_LEVEL, column] = level
+        last = level
+        step += 1
+    whole[FROZEN, step] = frozen
+    if step % STRIDE == 0:
+        _copy(free, free_then[step // STRIDE])
+        _copy(rising, open_then[step // STRIDE])
+    for k in range(ahead):
+        column = whole[BEFORE, k]
+        if whole[PLACE, column] == UNPLACED:
+            reals[LEVEL, column] = 0.0
+            whole[END, column] = NEVER
+    clock[STEPS] = step
+    clock[TOUCHED] += step - first
+    return first
+
+
+@kernel
+def _first_of_row(flows: Table, hops: Table, links: Table, dense: Any, row: Int) -> None:
+    """Look for the flow of a row that will end first."""
+    reals, whole = dense[1:3]
+    best, first = np.inf, -1
+    h = links.first_hop[whole[LINK, row]]
+    while h >= 0:
+        flow = hops.flow[h]
+        if flows.row[flow] == row and flows.target[flow] < best:
+            best, first = flows.target[flow], flow
+        h = hops.next[h]
+    reals[TARGET, row] = best
+    whole[FIRST, row] = first
+
+
+@kernel
+def _end_of(target: float, served: float, low: float, level: float, since: Int) -> Int:
+    """Return when a row's clock will show a target."""
+    duration = float(max(0.0, (target - served) - low) / level * PS_PER_S)
+    end: Int = since + int(duration + ROUND_UP) if duration < 4e18 else NEVER
+    return end
+
+
+@kernel
+def _reallocate_rows(clock: I8, flows: Table, hops: Table, links: Table, dense: Any) -> None:
+    """Fill the rows anew; set the clocks of those whose level changed; find the next end."""
+    reals, whole = dense[1:3]
+    now = clock[NOW]
+    clock[REALLOCATIONS] += 1
+    clock[STALE] = 0
+    first = _fill_rows(clock, flows, hops, links, dense)
+    for k in range(first, clock[STEPS]):
+        row = whole[ORDER, k]
+        level = reals[NEW_LEVEL, row]
+        if level == reals[LEVEL, row] and whole[MOVED, row] == 0:
+            continue
+        served = reals[SERVED, row]
+        more = reals[LEVEL, row] * float(now - whole[SINCE, row]) / PS_PER_S
+        total = served + more
+        part = total - served
+        reals[SERVED_LOW, row] += (served - (total - part)) + (more - part)
+        reals[SERVED, row] = total
+        reals[LEVEL, row] = level
+        whole[SINCE, row] = now
+        whole[MOVED, row] = 0
+        if whole[FIRST, row] < 0:
+            _first_of_row(flows, hops, links, dense, row)
+        whole[END, row] = _end_of(reals[TARGET, row], total, reals[SERVED_LOW, row], level, now)
+    soonest = NEVER
+    for k in range(clock[STEPS]):
+        soonest = min(soonest, whole[END, whole[ORDER, k]])
+    clock[NEXT_END] = soonest
+    clock[LOWEST] = clock[STEPS]
+    clock[REGION] += 1
+    clock[REGION_FLOWS] = 0
+    clock[REGION_LINKS] = 0
+    clock[CHANGED_LINKS] = 0
+
+
+@kernel
+def _build_rows(
+    clock: I8, flows: Table, hops: Table, links: Table, levels: Table, dense: Any
+) -> None:
+    """Sort the active flows into rows by what holds them back, and the rows by level."""
+    _, reals, whole, free_then, open_then = dense
+    now, n = clock[NOW], clock[BUSY_LINKS]
+    clock[COLUMNS] = n
+    for link in range(len(links)):
+        links.column[link] = -1
+    for k in range(n):
+        link = links.busy[k]
+        links.column[link] = k
+        whole[LINK, k] = link
+        whole[PLACE, k] = UNPLACED
+        whole[END, k] = NEVER
+        reals[SLACK, k] = SAME_LEVEL * links.capacity[link]
+        free_then[0, k] = links.capacity[link]
+        open_then[0, k] = float(links.crowd[link])
+    for k in range(n):
+        link = links.busy[k]
+        h = links.first_hop[link]
+        while h >= 0:
+            flow = hops.flow[h]
+            if flows.stopped_by[flow] == link:
+                elapsed = float(now - flows.since_ps[flow])
+                left = max(0.0, flows.left[flow] - flows.rate[flow] * elapsed / PS_PER_S)
+                _join_row(clock, flows, hops, links, dense, flow, k, left)
+            h = hops.next[h]
+    rows = np.int64(0)
+    for k in range(n):
+        if whole[MOVED, k] != 0:
+            levels.level[rows] = links.stop_level[whole[LINK, k]]
+            levels.of[rows] = k
+            rows += 1
+    for k in range(rows // 2 - 1, -1, -1):
+        _sink_level(levels, k, rows)
+    clock[STEPS] = rows
+    for k in range(rows):
+        whole[ORDER, k] = levels.of[0]
+        last = rows - 1 - k
+        levels.level[0] = levels.level[last]
+        levels.of[0] = levels.of[last]
+        _sink_level(levels, TOP, last)
+    clock[LOWEST] = 0
+    clock[STALE] = 1
+
+
+@kernel
+def _unpack_rows(clock: I8, flows: Table, lists: Table, blocks: Table, dense: Any) -> None:
+    """Write each active flow's own rate, bytes left and end."""
+    reals, whole = dense[1:3]
+    for k in range(clock[ACTIVE]):
+        flow = lists.active[k]
+        row = flows.row[flow]
+        if row < 0:
+            continue  # it has just started
+        served, low, level = reals[SERVED, row], reals[SERVED_LOW, row], reals[LEVEL, row]
+        flows.rate[flow] = level
+        flows.since_ps[flow] = whole[SINCE, row]
+        flows.left[flow] = max(0.0, (flows.target[flow] - served) - low)
+        lists.due_ps[k] = NEVER
+        if level > 0.0:
+            lists.due_ps[k] = _end_of(flows.target[flow], served, low, level, whole[SINCE, row])
+        blocks.dirty[k >> BLOCK_BITS] = 1
+
+
+@kernel
+def _end_rows_due(
+    clock: I8,
+    flows: Table,
+    hops: Table,
+    edges: Table,
+    links: Table,
+    lists: Table,
+    recent: Table,
+    blocks: Table,
+    dense: Any,
+) -> None:
+    """End the flows whose time has come."""
+    _, reals, whole, _, open_then = dense
+    n, now = np.int64(0), clock[NOW]
+    for k in range(clock[STEPS]):
+        row = whole[ORDER, k]
+        if whole[END, row] > now:
+            continue
+        served, low, level = reals[SERVED, row], reals[SERVED_LOW, row], reals[LEVEL, row]
+        h = links.first_hop[whole[LINK, row]]
+        while h >= 0:
+            flow = hops.flow[h]
+            if flows.row[flow] == row:
+                end = _end_of(flows.target[flow], served, low, level, whole[SINCE, row])
+                if end <= now:
+                    lists.batch[n] = flow
+                    n += 1
+            h = hops.next[h]
+    _sort_ids(lists.batch, n)
+    for k in range(n):
+        flow = lists.batch[k]
+        place = whole[PLACE, flows.row[flow]]
+        clock[LOWEST] = min(clock[LOWEST], place)
+        for h in range(flows.first_hop[flow], flows.first_hop[flow + 1]):
+            for snapshot in range(place // STRIDE + 1):
+                open_then[snapshot, links.column[hops.link[h]]] -= 1.0
+        _leave_row(flows, hops, links, dense, flow)
+        _deactivate(clock, flows, hops, links, lists, blocks, flow)
+        _finish(clock, flows, hops, edges, links, lists, recent, flow)
+
+
+@kernel
+def _start_in_rows(
+    clock: I8, flows: Table, hops: Table, links: Table, lists: Table, dense: Any, n: Int
+) -> None:
+    """Put flows that start into rows, or say that they are unfit for it."""
+    whole, open_then = dense[2], dense[4]
+    for k in range(n):
+        for h in range(flows.first_hop[lists.batch[k]], flows.first_hop[lists.batch[k] + 1]):
+            if links.column[hops.link[h]] < 0:
+                clock[UNFIT] = 1
+    if clock[ODD_FLOWS] > 0:
+        clock[UNFIT] = 1
+    if clock[UNFIT] != 0:
+        return
+    for k in range(n):
+        flow = lists.batch[k]
+        row = np.int64(links.column[hops.link[flows.first_hop[flow]]])
+        for h in range(flows.first_hop[flow], flows.first_hop[flow + 1]):
+            column = links.column[hops.link[h]]
+            open_then[0, column] += 1.0
+            if whole[PLACE, column] < whole[PLACE, row]:
+                row = column
+        if whole[PLACE, row] == UNPLACED:  # nothing there yet: into the order, at its end
+            whole[PLACE, row] = clock[STEPS]
+            whole[ORDER, clock[STEPS]] = row
+            clock[STEPS] += 1
+        _join_row(clock, flows, hops, links, dense, flow, row, float(flows.volume[flow]))
+        clock[LOWEST] = 0
+
+
+@kernel
+def settle_dense(engine: tuple[Any, ...], dense: tuple[Any, ...]) -> None:
+    """Let the flows show their own rates and bytes left, as of when these last changed."""
+    _unpack_rows(engine[0], engine[1], engine[5], engine[8], dense)
+
+
+@kernel
+def work_dense(engine: tuple[Any, ...], dense: tuple[Any, ...], limit_ps: Int, until: Int) -> Int:
+    """Do as `work` does while the dense regime pays; then the clock says DENSE no more."""
+    clock, flows, hops, edges, links, lists, levels, recent, blocks = engine
+    if clock[DENSE] == 0:
+        clock[DENSE] = 1
+        clock[WANTED] = 0
+        _build_rows(clock, flows, hops, links, levels, dense)
+        clock[REALLOCATIONS] -= 1  # the same instant once more
+        _reallocate_rows(clock, flows, hops, links, dense)
+    clock[REPORTED] = 0
+    while True:
+        due = clock[WAITING] > 0 and lists.waiting_ps[0] <= clock[NOW]
+        if clock[STALE] != 0 and clock[NOW] == limit_ps and not due and until != NO_EVENT:
+            return int(limit_ps)
+        if clock[STALE] != 0 and not due:
+            if clock[UNFIT] != 0 or clock[STEPS] * clock[COLUMNS] > 2 * DENSE_PAYS * clock[HOPS]:
+                break
+            _reallocate_rows(clock, flows, hops, links, dense)
+        now = clock[NEXT_END]
+        if clock[WAITING] > 0:
+            now = min(now, lists.waiting_ps[0])
+        if now > limit_ps or now == NEVER or until == NO_EVENT:
+            return int(now)
+        clock[NOW] = now
+        clock[STALE] = 1
+        if clock[NEXT_END] <= now:
+            clock[NEXT_END] = NEVER
+            _end_rows_due(clock, flows, hops, edges, links, lists, recent, blocks, dense)
+        n = _start_due(clock, flows, hops, edges, links, lists, recent, blocks)
+        _start_in_rows(clock, flows, hops, links, lists, dense, n)
+        if until == WATCHED_END and clock[REPORTED] > 0:
+            return int(now)
+        clock[REPORTED] = 0
+    _unpack_rows(clock, flows, lists, blocks, dense)
+    clock[DENSE] = 0
+    clock[UNFIT] = 0
+    clock[MISSES] = 0
+    clock[WAIT] = 1  # a filling in full sets what the regions need
+    return 0

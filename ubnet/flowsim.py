@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ubnet import allocator
-from ubnet.allocator import NEVER, Engine
+from ubnet.allocator import NEVER, Dense, Engine
 from ubnet.errors import FlowError
 from ubnet.flowcheck import (
     fault_text,
@@ -149,6 +149,7 @@ class FlowSim:
         self._engine.clock[allocator.NEXT_END] = NEVER
         self._engine.clock[allocator.REGION] = 1
         self._edges_used = 0
+        self._dense = _matrix(0)
 
     def __repr__(self) -> str:
         return (
@@ -326,6 +327,8 @@ class FlowSim:
 
     def _active_hops(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the hops of all active flows and the flow of each."""
+        if self._engine.clock[allocator.DENSE] != 0:
+            allocator.settle_dense(tuple(self._engine), tuple(self._dense))
         active = np.sort(self._engine.lists.active[: self._engine.clock[allocator.ACTIVE]])
         first = self._engine.flows.first_hop[active]
         count = self._engine.flows.first_hop[active + 1] - first
@@ -342,7 +345,17 @@ class FlowSim:
         return sums.astype(np.float64, copy=False)
 
     def _work(self, limit_ps: int, until: int) -> int:
-        return int(allocator.work(tuple(self._engine), limit_ps, until))
+        clock, engine = self._engine.clock, tuple(self._engine)
+        while True:
+            if clock[allocator.DENSE] == 0 and clock[allocator.WANTED] == 0:
+                following = int(allocator.work(engine, limit_ps, until))
+                if clock[allocator.WANTED] == 0:
+                    return following
+                self._dense = _matrix(int(clock[allocator.WANTED]))
+            following = int(allocator.work_dense(engine, tuple(self._dense), limit_ps, until))
+            if clock[allocator.DENSE] != 0:
+                return following
+            self._dense = _matrix(0)
 
     def _refuse_past(self, t_ps: int) -> None:
         if t_ps < self.now_ps:
@@ -377,9 +390,10 @@ class FlowSim:
         flows.weight[rows] = columns["weight"]
         flows.cap[rows] = columns["rate_cap"]
         flows.watch[rows] = np.asarray(watch, bool)
-        self._edges_used = allocator.enqueue(
+        used = allocator.enqueue(
             tuple(self._engine), columns["dep_ptr"], columns["dep"], self._edges_used
         )
+        self._edges_used = int(used)
 
     def _grow(self, n_flows: int, n_hops: int, n_edges: int) -> None:
         """Make room, at least doubling what is too small."""
@@ -398,6 +412,18 @@ class FlowSim:
             room = max(n_edges, 2 * len(engine.edges))
             engine = engine._replace(edges=_longer(engine.edges, room))
         self._engine = engine
+
+
+def _matrix(n: int) -> Dense:
+    """Return the tables of the dense regime for n links."""
+    snapshots = n // allocator.STRIDE + 2
+    return Dense(
+        matrix=np.zeros((n, n), np.float32),
+        reals=np.zeros((allocator.REALS, n)),
+        whole=np.zeros((allocator.WHOLE, n + 1), np.int64),
+        free=np.zeros((snapshots, n)),
+        open=np.zeros((snapshots, n)),
+    )
 
 
 def _rows(columns: list[tuple[str, str]], n: int) -> Any:
