@@ -45,6 +45,12 @@ class CapacityExceeded(UbnetError):
     exit_status = 1
 
 
+class AccessRefused(UbnetError):
+    """A tenant that asks for what belongs to another one."""
+
+    exit_status = 1
+
+
 class MismatchedCall(UbnetError):
     """Ranks of one communicator that disagree on a collective call."""
 

@@ -8,7 +8,7 @@ any more.
 """
 
 import heapq
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -49,6 +49,8 @@ class Carrier:
         Where they run.
     chunk_bytes : int
         The largest chunk of a transfer that moves real bytes or has a time-out.
+    extra : mapping of str to float
+        Resources beside those of the fabric, such as an object store, and their bytes/s.
     poll_ps : int
         How far the clock goes on when a status is asked for in vain; 0 = never, for a caller that
         advances the clock itself.
@@ -68,6 +70,7 @@ class Carrier:
     fabric: Fabric
     chunk_bytes: int = CHUNK_BYTES
     poll_ps: int = 1_000_000
+    extra: Mapping[str, float] = field(default_factory=dict)
     sim: FlowSim = field(init=False, repr=False)
     segments: dict[str, Segment] = field(init=False, repr=False, default_factory=dict)
     mailboxes: dict[str, dict[str, list[bytes]]] = field(
@@ -81,7 +84,7 @@ class Carrier:
                 f"a chunk has 1 byte or more and a poll takes 0 ps or more, not "
                 f"chunk_bytes={self.chunk_bytes}, poll_ps={self.poll_ps}"
             )
-        self.sim = FlowSim(self.fabric.capacity)
+        self.sim = FlowSim([*self.fabric.capacity, *self.extra.values()])
         self._flying: dict[int, Job] = {}
         self._timers: list[tuple[int, int, int, Job]] = []
         self._ended: list[Job] = []
@@ -97,6 +100,10 @@ class Carrier:
     def running(self) -> list[Job]:
         """The jobs that have not ended and are in flight, in the order of their numbers."""
         return sorted(self._flying.values(), key=lambda job: job.number)
+
+    def resource(self, name: str) -> int:
+        """Return the number of an extra resource."""
+        return len(self.fabric.capacity) + list(self.extra).index(name)
 
     def join(self, name: str, endpoint: str | int) -> Segment:
         """Let a process take part under a name of its own; its memory is registered later.
