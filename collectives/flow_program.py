@@ -1,10 +1,13 @@
 """A program of flows and delays that wait for each other, built stage by stage and run at once."""
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ubnet.fabric import Floats, Ints
 from ubnet.flowsim import simulate_flows
+from ubnet.schedule_flows import ScheduleFlows
 from ubnet.timing import lower_bound, resource_bytes
 from ubnet.transport import FlowColumns
 
@@ -111,6 +114,30 @@ class FlowProgram:
             dep_ptr=np.concatenate([[0], np.cumsum(np.concatenate(self._waits))]),
             dep=np.concatenate(self._deps),
             startup_ps=whole.startup_ps + np.concatenate(self._delays),
+        )
+
+    def schedule_flows(self, done_flow: Ints) -> ScheduleFlows:
+        """Return everything as the flows of a schedule, to be posted by whoever has an engine.
+
+        The last stage must be a `meet`: it is the end of every rank. All ranks must have arrived
+        before the first flow is posted.
+
+        Parameters
+        ----------
+        done_flow : ndarray of int64, shape (operations,)
+            The id with which each operation of the schedule has ended.
+        """
+        whole = self._whole()
+        columns = replace(whole, startup_ps=whole.startup_ps + np.concatenate(self._delays))
+        return ScheduleFlows(
+            columns,
+            np.concatenate([[0], np.cumsum(np.concatenate(self._waits))]),
+            np.concatenate(self._deps),
+            operations=self.size - self.ranks,
+            passes=0,
+            done_flow=done_flow,
+            flow_ranks=np.zeros((self.size, 2), dtype=np.int64),
+            weight=np.concatenate(self._weights),
         )
 
     def loads(self, resources: int) -> Floats:

@@ -13,13 +13,14 @@ from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     from ubnet.fabric import Fabric
+    from ubnet.plans import Plan
     from ubnet.schedule import Schedule
 
 ANY = -1
 """Any source, or any tag."""
 
 Buffer = Any  # bytes-like; Python 3.11 has no type for it
-Maker = Callable[[list[Any], "Fabric", NDArray[np.int64]], "Schedule"]
+Maker = Callable[[list[Any], "Fabric", NDArray[np.int64]], "Schedule | Plan"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +100,8 @@ class Collective:
     agree : tuple of (str, value)
         What all members must give alike (count, dtype, root ...); a mismatch is named.
     maker : callable
-        ``maker(parts, fabric, endpoints)`` returns the schedule; picklable, the same everywhere.
+        ``maker(parts, fabric, endpoints)`` returns the schedule, or a `ubnet.plans.Plan` with
+        flows of its own; picklable, the same everywhere.
     part : object
         What only this rank knows (counts of its own); None where the schedule needs no parts.
     itemsize : int

@@ -21,7 +21,10 @@ KEPT_OPERATIONS = 4_000_000
 
 @dataclass(slots=True)
 class Plan:
-    """A schedule on its place in the fabric."""
+    """A schedule on its place in the fabric.
+
+    A maker may return one itself, where an operator takes other time than its transfers alone.
+    """
 
     schedule: Schedule
     flows: ScheduleFlows
@@ -59,7 +62,7 @@ class Plans:
         Parameters
         ----------
         maker : callable
-            Makes the schedule; two makers that are equal make equal schedules.
+            Makes the schedule, or the whole plan; two makers that are equal make equal schedules.
         parts : list
             The members' own parts; a list of None where there are none.
         group : tuple of int
@@ -71,13 +74,15 @@ class Plans:
         plan = self._kept.get(key) if key is not None else None
         if plan is None:
             places = self._endpoints[list(group)]
-            schedule = maker(parts, self._fabric, places)
-            chosen = self._choose(schedule, places, itemsize)
-            flows = schedule_flows(schedule, self._fabric, places, itemsize, chosen)
-            plan = Plan(schedule, flows)
+            made = maker(parts, self._fabric, places)
+            plan = made if isinstance(made, Plan) else self._timed(made, places, itemsize)
             if key is not None:
                 self._keep(key, plan)
         return plan
+
+    def _timed(self, schedule: Schedule, places: Ints, itemsize: int) -> Plan:
+        chosen = self._choose(schedule, places, itemsize)
+        return Plan(schedule, schedule_flows(schedule, self._fabric, places, itemsize, chosen))
 
     def _choose(self, schedule: Schedule, places: Ints, itemsize: int) -> Transport:
         if self._transport != "auto":

@@ -40,6 +40,8 @@ class ScheduleFlows:
         The flow with which an operation has ended: its memory pass, or its own.
     flow_ranks : ndarray of int64, shape (flows, 2)
         The ranks that must have arrived before a flow can be posted.
+    weight : ndarray of float64, shape (flows,), or None
+        Weight of each flow where it shares a resource; None: all alike.
     """
 
     columns: FlowColumns
@@ -49,6 +51,7 @@ class ScheduleFlows:
     passes: int
     done_flow: Ints
     flow_ranks: Ints
+    weight: NDArray[np.float64] | None = None
 
     def __len__(self) -> int:
         return len(self.columns.nbytes)
@@ -77,6 +80,7 @@ class ScheduleFlows:
             "startup_ps": c.startup_ps,
             "dep_ptr": self.dep_ptr,
             "dep": self.dep,
+            "weight": self.weight,
         }
 
     def select(self, flows: Ints, first: int, posted: Ints) -> dict[str, Any]:
@@ -116,6 +120,7 @@ class ScheduleFlows:
             "startup_ps": c.startup_ps[flows],
             "dep_ptr": dep_ptr,
             "dep": dep,
+            "weight": None if self.weight is None else self.weight[flows],
         }
 
 
