@@ -183,17 +183,15 @@ def test_ascends_calls(ranks, quant_mode, shared):
         index, weights = gate.of(me, count)
         mask = np.arange(count) != 1
         given = (None, ranks, me, experts)
-        expand_x, scales, expand_idx, nums, counts, _tp, expand_scales = (
-            npu_moe_distribute_dispatch(
-                x,
-                index.astype(np.int32),
-                *given,
-                x_active_mask=mask,
-                expert_scales=weights,
-                shared_expert_rank_num=shared,
-                quant_mode=quant_mode,
-                global_bs=batch * ranks,
-            )
+        expand_x, scales, expand_idx, nums, counts, _tp, gates = npu_moe_distribute_dispatch(
+            x,
+            index.astype(np.int32),
+            *given,
+            x_active_mask=mask,
+            expert_scales=weights,
+            shared_expert_rank_num=shared,
+            quant_mode=quant_mode,
+            global_bs=batch * ranks,
         )
         local = experts // (ranks - shared)
         room = batch * ranks * (1 if me < shared else min(local, gate.topk))
