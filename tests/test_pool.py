@@ -221,7 +221,7 @@ def test_a_block_that_no_cpu_can_hold_is_refused_and_a_full_one_waits():
     check_books(pool)
 
 
-@pytest.mark.parametrize("after_us", [0, 5, 12, 20, 50])
+@pytest.mark.parametrize("after_us", [0, 12, 50])
 def test_a_node_dies_among_1000_gets_and_nothing_wrong_is_returned(after_us):
     pool = pool_of()
     writers = [pool.client("alice", die) for die in range(32, 128, 8)]

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ubnet.errors import OptionError
+from ubnet.transport import Transport
 
 from .block import Bytes, Tier
 from .request import PoolRequest
@@ -18,11 +19,24 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class PoolClient:
-    """A tenant's process on an endpoint; `MemoryPool.client` makes it."""
+    """A tenant's process on an endpoint; `MemoryPool.client` makes it.
+
+    Attributes
+    ----------
+    pool : MemoryPool
+        What it uses.
+    tenant : str
+        Whose it is.
+    endpoint : int
+        Where it runs.
+    way : Transport
+        How its blocks travel.
+    """
 
     pool: "MemoryPool"
     tenant: str
     endpoint: int
+    way: Transport
 
     def put(self, namespace: str, key: bytes, data: NDArray[np.generic] | int) -> PoolRequest:
         """Start to put a block; the clock does not move.
@@ -47,7 +61,7 @@ class PoolClient:
             given = np.ascontiguousarray(data).reshape(-1).view(np.uint8)
         else:
             given = int(data)
-        self.pool.put(request, given, self.tenant)
+        self.pool.put(request, given, self)
         return request
 
     def get(self, namespace: str, key: bytes, into: NDArray[np.uint8] | None = None) -> PoolRequest:
@@ -66,7 +80,7 @@ class PoolClient:
             If the namespace belongs to another tenant.
         """
         request = self._request(namespace, key)
-        self.pool.get(request, into)
+        self.pool.get(request, into, self.way)
         return request
 
     def delete(self, namespace: str, key: bytes) -> bool:

@@ -17,7 +17,7 @@ from ubnet.kv.carrier import Carrier
 from ubnet.kv.job import Job
 from ubnet.kv.plan import plan_bytes
 from ubnet.kv.status import Status
-from ubnet.transport import READ, WRITE
+from ubnet.transport import READ, WRITE, Transport
 
 from .block import Block, Bytes, Tier
 from .block_key import content_key
@@ -113,9 +113,12 @@ class MemoryPool:
             raise OptionError(f"namespace {name} exists already: choose another name")
         self._tenants[name] = tenant
 
-    def client(self, tenant: str, endpoint: str | int) -> PoolClient:
-        """Return what a tenant's process on an endpoint puts and gets with."""
-        return PoolClient(self, tenant, self.carrier.number_of(endpoint))
+    def client(self, tenant: str, endpoint: str | int, way: Transport | None = None) -> PoolClient:
+        """Return what a tenant's process on an endpoint puts and gets with.
+
+        `way` is how its blocks travel, where it is another way than the pool's.
+        """
+        return PoolClient(self, tenant, self.carrier.number_of(endpoint), way or self._way)
 
     def tier_of(self, namespace: str, key: bytes) -> Tier | None:
         """Return where the block of a key is, None where there is none; takes no time."""
@@ -165,9 +168,9 @@ class MemoryPool:
             name = self.carrier.fabric.endpoints[endpoint].name
             raise OptionError(f"{name} is on a dead node: ask from another one")
 
-    def put(self, request: PoolRequest, data: Bytes | int, tenant: str) -> None:
+    def put(self, request: PoolRequest, data: Bytes | int, client: PoolClient) -> None:
         """Start a put; `PoolClient.put` is the call."""
-        block, known = self._block_of(request, data, tenant)
+        block, known = self._block_of(request, data, client.tenant)
         request.nbytes = block.nbytes
         if known:
             self._name(request.namespace, request.key, block)
@@ -188,16 +191,16 @@ class MemoryPool:
 
         def write() -> None:
             plan = self.tiers.plan(source, block.data, block.nbytes)
-            self.tiers.submit(request.endpoint, block.home, plan, self._way, WRITE, written)
+            self.tiers.submit(request.endpoint, block.home, plan, client.way, WRITE, written)
 
         def abandoned() -> None:
             self.tiers.settle(block, Tier.LOST)
 
         self.tiers.admit(block, lambda: self._look_up(request, write, abandoned))
 
-    def get(self, request: PoolRequest, into: Bytes | None) -> None:
+    def get(self, request: PoolRequest, into: Bytes | None, way: Transport) -> None:
         """Start a get; `PoolClient.get` is the call."""
-        self._look_up(request, lambda: self._serve(request, into))
+        self._look_up(request, lambda: self._serve(request, into, way))
 
     def delete(self, namespace: str, key: bytes) -> bool:
         """Forget a key; the bytes go with the last one that leads to them."""
@@ -285,7 +288,7 @@ class MemoryPool:
             lost = block.tier is Tier.LOST
             request.end(Outcome.LOST if lost else Outcome.KNOWN, self.carrier.now_ps)
 
-    def _serve(self, request: PoolRequest, into: Bytes | None) -> None:
+    def _serve(self, request: PoolRequest, into: Bytes | None, way: Transport) -> None:
         """Bring the block of a get to its reader, through the DRAM of its home."""
         block = self._find(request.namespace, request.key)
         if block is None or block.tier is Tier.WRITING:
@@ -294,14 +297,14 @@ class MemoryPool:
             request.end(Outcome.LOST, self.carrier.now_ps)
         elif block.tier is Tier.DRAM:
             request.tier = request.tier or "dram"
-            self._read(request, block, into)
+            self._read(request, block, into, way)
         else:
             request.tier = "ssd"
-            block.waiting.append(lambda: self._serve(request, into))
+            block.waiting.append(lambda: self._serve(request, into, way))
             if block.tier is Tier.SSD:
                 self.tiers.load(block)
 
-    def _read(self, request: PoolRequest, block: Block, into: Bytes | None) -> None:
+    def _read(self, request: PoolRequest, block: Block, into: Bytes | None, way: Transport) -> None:
         self.tiers.shelves[block.home].touch(block.content)
         request.nbytes = block.nbytes
         found = None
@@ -320,4 +323,4 @@ class MemoryPool:
             request.end(Outcome.FOUND if whole else Outcome.LOST, self.carrier.now_ps)
 
         plan = self.tiers.plan(block.data, found, block.nbytes)
-        self.tiers.submit(block.home, request.endpoint, plan, self._way, READ, arrived)
+        self.tiers.submit(block.home, request.endpoint, plan, way, READ, arrived)

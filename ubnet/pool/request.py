@@ -1,5 +1,6 @@
 """A put or a get on its way, and how it ended."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -44,6 +45,8 @@ class PoolRequest:
         Bytes of the block.
     data : ndarray of uint8 or None
         What a get found; None for blocks of size alone.
+    then : callable or None
+        Called with the request at the instant of its end.
     """
 
     namespace: str
@@ -56,6 +59,7 @@ class PoolRequest:
     tier: str = ""
     nbytes: int = 0
     data: NDArray[np.uint8] | None = field(default=None, repr=False)
+    then: "Callable[[PoolRequest], object] | None" = field(default=None, repr=False)
 
     @property
     def done(self) -> bool:
@@ -75,3 +79,5 @@ class PoolRequest:
     def end(self, outcome: Outcome, now_ps: int) -> None:
         """Enter the end."""
         self.outcome, self.end_ps = outcome, now_ps
+        if self.then is not None:
+            self.then(self)
