@@ -60,7 +60,7 @@ CLOUDMATRIX = FusedModel(
 )
 
 H800 = FusedModel(
-    launch_ps=int(5.0 * PS_PER_US),
+    launch_ps=3 * PS_PER_US,
     barrier_ps=0,
     token_ps=1 * PS_PER_US,
     cores=132,

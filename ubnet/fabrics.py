@@ -15,7 +15,7 @@ def fabric_names() -> list[str]:
     """Return the names of the fabrics that ubnet brings.
 
     >>> fabric_names()
-    ['cloudmatrix384', 'cloudmatrix192', 'cloudmatrix96', 'cloudmatrix64']
+    ['cloudmatrix384', 'cloudmatrix192', 'cloudmatrix96', 'cloudmatrix64', 'h800']
     """
     from ubnet.topologies import FABRICS
 

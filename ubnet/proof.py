@@ -44,6 +44,9 @@ def check_fabric(fabric: Fabric) -> Iterator[Finding]:
     yield _capacities(fabric)
     yield _both_ways(fabric)
     for plane in fabric.planes:
+        if plane not in fabric.plane_names:
+            yield Finding(plane, "it has links of its own", NO, "it uses those of other planes")
+            continue
         joined = _joined(fabric, plane)
         yield joined
         members = plane_members(fabric, plane)

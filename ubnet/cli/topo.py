@@ -156,6 +156,8 @@ def _print_uplinks(console: Console, fabric: Fabric) -> None:
     """Print, for each plane, what a node can send, what leaves it, and the bisection."""
     rows = []
     for name, plane in fabric.planes.items():
+        if name not in fabric.plane_names:
+            continue  # it has no links of its own
         uplinks = node_uplinks(fabric, name)
         cells = [_span(uplinks.dies), _span(uplinks.dies + uplinks.others)]
         alone = _nodes(fabric) < 2
