@@ -18,6 +18,9 @@ from ubnet.rank import Rank, RankGreenlet
 
 _HERE = str(Path(__file__).parent)
 
+HUB = -1
+"""In the place of a rank: the host itself."""
+
 LOCAL, PHANTOM = -1, -2
 """Wire numbers of payloads that stay in the process, and of those that are size only."""
 
@@ -45,7 +48,7 @@ class Host:
     Attributes
     ----------
     enter : callable
-        Called with a rank's number each time before it runs.
+        Called with a rank's number each time before it runs, with `HUB` when none does.
     endpoint_names : list of str
         Where each rank of the world sits.
     labels : dict of int to str
@@ -102,6 +105,7 @@ class Host:
         for number in ready:
             self.enter(number)
             self._greenlets[number].switch()
+        self.enter(HUB)
         posts, self._posts = self._posts, []
         return posts
 
@@ -195,6 +199,7 @@ class Host:
             try:
                 self.values[rank.number] = main(rank)
             except SystemExit as leave:
+                self.values[rank.number] = None
                 status, failure = _exit_status(leave)
             except Exception as error:
                 status, failure = 1, _program_traceback(error)

@@ -12,6 +12,7 @@ import sysconfig
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from importlib import import_module
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
@@ -21,9 +22,12 @@ from typing import Any
 from greenlet import GreenletExit
 
 from ubnet.errors import OptionError, RankFailed
+from ubnet.host import HUB
 from ubnet.rank import Rank
 
 MAIN = "__main__"
+NEEDED = ("numba", "numpy")
+"""Packages that ubnet imports from as it goes on: a program that hides them hides its own view."""
 
 
 class Program(MetaPathFinder):
@@ -51,11 +55,12 @@ class Program(MetaPathFinder):
         self._folder = self.path.resolve().parent
         self._foreign = _installed_folders(self._folder)
         self._before = frozenset(sys.modules)
-        self._own: dict[str, None] = {MAIN: None}
+        self._needed = {name: import_module(name) for name in NEEDED}
+        self._own = dict.fromkeys((MAIN, *NEEDED))
         self._modules: dict[int, dict[str, ModuleType]] = {}
         self._argv: dict[int, list[str]] = {}
         self._at_exit: dict[int, list[Callable[[], Any]]] = {}
-        self._running = -1
+        self._running = HUB
 
     def run(self, rank: Rank) -> None:
         """Run the script as `rank`; the world calls this on every rank."""
@@ -74,12 +79,14 @@ class Program(MetaPathFinder):
         self._call_at_exit(rank.number)
 
     def enter(self, rank: int) -> None:
-        """Exchange what belongs to the program for what `rank` has of it."""
+        """Exchange what belongs to the program for what `rank` has of it, or the host."""
         if rank == self._running:
             return
-        self._leave()
-        sys.modules.update(self._modules.get(rank, {}))
-        sys.argv = self._argv.setdefault(rank, list(self._arguments))
+        modules = sys.modules
+        there = {name: modules.pop(name) for name in self._own if name in modules}
+        self._modules[self._running], self._argv[self._running] = there, sys.argv
+        modules.update(self._modules.get(rank, self._needed))
+        sys.argv = self._argv.get(rank) or list(self._arguments)
         self._running = rank
 
     def find_spec(
@@ -96,28 +103,20 @@ class Program(MetaPathFinder):
     @contextmanager
     def in_place(self) -> Iterator[None]:
         """Let the program's folder come first in the import path, for as long as ranks run."""
-        kept = sys.modules[MAIN], sys.argv, list(sys.path), atexit.register
+        kept = list(sys.path), atexit.register
         sys.path.insert(0, str(self._folder))
         sys.meta_path.insert(0, self)
         atexit.register = self._register  # type: ignore[assignment]  # what ranks see of it
         try:
             yield
         finally:
-            self._leave()
+            self.enter(HUB)
             sys.meta_path.remove(self)
-            sys.modules[MAIN], sys.argv, sys.path[:], atexit.register = kept
+            sys.path[:], atexit.register = kept
 
     def _call_at_exit(self, rank: int) -> None:
         for call in reversed(self._at_exit.pop(rank, [])):
             call()
-
-    def _leave(self) -> None:
-        if self._running >= 0:
-            modules = {name: sys.modules.pop(name, None) for name in self._own}
-            there = {name: module for name, module in modules.items() if module is not None}
-            self._modules[self._running] = there
-            self._argv[self._running] = sys.argv
-        self._running = -1
 
     def _is_own(self, spec: ModuleSpec) -> bool:
         places = [spec.origin] if spec.origin else list(spec.submodule_search_locations or ())
@@ -130,7 +129,7 @@ class Program(MetaPathFinder):
 
     def _register(self, call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """Register what a rank's program wants to be called at its end; others' for the process."""
-        if self._running < 0 or getattr(call, "__module__", None) not in self._own:
+        if self._running == HUB or getattr(call, "__module__", None) not in self._own:
             return _register_for_process(call, *args, **kwargs)
         self._at_exit.setdefault(self._running, []).append(lambda: call(*args, **kwargs))
         return call

@@ -35,9 +35,11 @@ from .constants import (
 )
 from .datatype import DATATYPES, Datatype
 from .environment import (
+    Alloc_mem,
     Attach_buffer,
     Detach_buffer,
     Finalize,
+    Free_mem,
     Get_library_version,
     Get_processor_name,
     Get_version,
@@ -70,6 +72,7 @@ from .status import Status
 __all__ = [
     "ANY_SOURCE",
     "ANY_TAG",
+    "Alloc_mem",
     "Attach_buffer",
     "BOTTOM",
     "BSEND_OVERHEAD",
@@ -85,6 +88,7 @@ __all__ = [
     "ERR_LASTCODE",
     "Exception",
     "Finalize",
+    "Free_mem",
     "GROUP_EMPTY",
     "GROUP_NULL",
     "Get_error_class",

@@ -17,7 +17,7 @@ from . import schedules
 from .buffers import read_blocks, read_even, read_spec, read_typed_blocks
 from .call import Call, forms
 from .communicator import CommHandle, Communicator
-from .constants import IN_PLACE, PROC_NULL
+from .constants import PROC_NULL, in_place
 from .exception import ERR_TRUNCATE
 from .exception import Exception as MPIException
 from .spec import Blocks, Spec
@@ -64,7 +64,7 @@ class BufferCollectives(CommHandle):
         here = self._here
         mine = here.check_root(root) == here.rank
         blocks = read_even(sendbuf, writable=False, rank=0 if mine else PROC_NULL, blocks=here.size)
-        spec = None if mine and recvbuf is IN_PLACE else read_spec(recvbuf, writable=True)
+        spec = None if mine and in_place(recvbuf) else read_spec(recvbuf, writable=True)
         nbytes = int(blocks.nbytes[0]) if mine or spec is None else spec.nbytes
         if spec is not None:
             _check_equal(nbytes, spec.nbytes, "Scatter")
@@ -90,7 +90,7 @@ class BufferCollectives(CommHandle):
         here = self._here
         received = read_even(recvbuf, writable=True, rank=0, blocks=here.size)
         sent = received
-        if sendbuf is not IN_PLACE:
+        if not in_place(sendbuf):
             sent = read_even(sendbuf, writable=False, rank=0, blocks=here.size)
         nbytes = int(received.nbytes[0])
         _check_equal(int(sent.nbytes[0]), nbytes, "Alltoall")
@@ -106,7 +106,7 @@ class BufferCollectives(CommHandle):
         received = read_blocks(
             recvbuf, writable=True, rank=0 if mine else PROC_NULL, blocks=here.size
         )
-        source = None if mine and sendbuf is IN_PLACE else _source(sendbuf)
+        source = None if mine and in_place(sendbuf) else _source(sendbuf)
         counts = np.zeros(here.size, dtype=np.int64)
         counts[root] = 0 if source is None else len(source)
         expected = received.nbytes.copy()
@@ -121,7 +121,7 @@ class BufferCollectives(CommHandle):
         here = self._here
         mine = here.check_root(root) == here.rank
         sent = read_blocks(sendbuf, writable=False, rank=0 if mine else PROC_NULL, blocks=here.size)
-        spec = None if mine and recvbuf is IN_PLACE else read_spec(recvbuf, writable=True)
+        spec = None if mine and in_place(recvbuf) else read_spec(recvbuf, writable=True)
         counts = sent.nbytes.copy()
         if spec is None:
             counts[root] = 0
@@ -145,7 +145,7 @@ class BufferCollectives(CommHandle):
         here = self._here
         received = read_blocks(recvbuf, writable=True, rank=0, blocks=here.size)
         sent = received
-        if sendbuf is not IN_PLACE:
+        if not in_place(sendbuf):
             sent = read_blocks(sendbuf, writable=False, rank=0, blocks=here.size)
         part = (sent.nbytes, sent.starts, received.nbytes, received.starts)
         return _uneven(here, "Alltoallv", part, sent.wire(), Landing.of_blocks(received))
@@ -155,7 +155,7 @@ class BufferCollectives(CommHandle):
         here = self._here
         received = read_typed_blocks(recvbuf, writable=True, blocks=here.size)
         sent = received
-        if sendbuf is not IN_PLACE:
+        if not in_place(sendbuf):
             sent = read_typed_blocks(sendbuf, writable=False, blocks=here.size)
         part = (sent.nbytes, sent.starts, received.nbytes, received.starts)
         return _uneven(here, "Alltoallw", part, sent.wire(), Landing.of_blocks(received))
@@ -245,7 +245,7 @@ def _source(sendbuf: Any) -> Array:
 
 def _own_block(blocks: Blocks, here: Communicator, sendbuf: Any) -> Array:
     """Return what a rank sends: its buffer, or in place its block of what it receives."""
-    if sendbuf is IN_PLACE:
+    if in_place(sendbuf):
         return blocks.block(here.rank).octets().copy()
     return _source(sendbuf)
 

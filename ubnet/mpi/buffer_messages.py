@@ -1,6 +1,5 @@
 """Messages of buffers: the methods in capital letters that pass elements from rank to rank."""
 
-from collections.abc import Callable
 from typing import Any, Literal
 
 from ubnet.rank import current
@@ -9,7 +8,7 @@ from .buffers import read_spec
 from .communicator import CommHandle, Communicator, check_tag
 from .constants import ANY_SOURCE, ANY_TAG, PROC_NULL
 from .matched import Message, see
-from .operation import Operation, block
+from .operation import Operation, Start, block, together
 from .request import Prequest, Request
 from .status import Status
 
@@ -21,35 +20,35 @@ class BufferMessages(CommHandle):
 
     def Send(self, buf: Any, dest: int, tag: int = 0) -> None:
         """Send a message."""
-        _run(send(self._here, buf, dest, tag, "standard"))
+        _run(sending(self._here, buf, dest, tag, "standard")())
 
     def Bsend(self, buf: Any, dest: int, tag: int = 0) -> None:
         """Send a message and go on at once."""
-        _run(send(self._here, buf, dest, tag, "buffered"))
+        _run(sending(self._here, buf, dest, tag, "buffered")())
 
     def Ssend(self, buf: Any, dest: int, tag: int = 0) -> None:
         """Send a message and wait until its receive has begun."""
-        _run(send(self._here, buf, dest, tag, "synchronous"))
+        _run(sending(self._here, buf, dest, tag, "synchronous")())
 
     def Rsend(self, buf: Any, dest: int, tag: int = 0) -> None:
         """Send a message whose receive is there already."""
-        _run(send(self._here, buf, dest, tag, "ready"))
+        _run(sending(self._here, buf, dest, tag, "ready")())
 
     def Isend(self, buf: Any, dest: int, tag: int = 0) -> Request:
         """Start to send a message."""
-        return Request._of(send(self._here, buf, dest, tag, "standard"))
+        return Request._of(sending(self._here, buf, dest, tag, "standard")())
 
     def Ibsend(self, buf: Any, dest: int, tag: int = 0) -> Request:
         """Start to send a message from a copy."""
-        return Request._of(send(self._here, buf, dest, tag, "buffered"))
+        return Request._of(sending(self._here, buf, dest, tag, "buffered")())
 
     def Issend(self, buf: Any, dest: int, tag: int = 0) -> Request:
         """Start to send a message; it is done when its receive has begun."""
-        return Request._of(send(self._here, buf, dest, tag, "synchronous"))
+        return Request._of(sending(self._here, buf, dest, tag, "synchronous")())
 
     def Irsend(self, buf: Any, dest: int, tag: int = 0) -> Request:
         """Start to send a message whose receive is there already."""
-        return Request._of(send(self._here, buf, dest, tag, "ready"))
+        return Request._of(sending(self._here, buf, dest, tag, "ready")())
 
     def Recv(
         self,
@@ -59,11 +58,11 @@ class BufferMessages(CommHandle):
         status: Status | None = None,
     ) -> None:
         """Receive a message."""
-        _run(receive(self._here, buf, source, tag), status)
+        _run(receiving(self._here, buf, source, tag)(), status)
 
     def Irecv(self, buf: Any, source: int = ANY_SOURCE, tag: int = ANY_TAG) -> Request:
         """Start to receive a message."""
-        return Request._of(receive(self._here, buf, source, tag))
+        return Request._of(receiving(self._here, buf, source, tag)())
 
     def Sendrecv(
         self,
@@ -140,73 +139,69 @@ class BufferMessages(CommHandle):
 
     def Send_init(self, buf: Any, dest: int, tag: int = 0) -> Prequest:
         """Make a send that can be started again and again."""
-        return self._persistent_send(buf, dest, tag, "standard")
+        return persistent(sending(self._here, buf, dest, tag, "standard"))
 
     def Bsend_init(self, buf: Any, dest: int, tag: int = 0) -> Prequest:
         """Make a buffered send that can be started again and again."""
-        return self._persistent_send(buf, dest, tag, "buffered")
+        return persistent(sending(self._here, buf, dest, tag, "buffered"))
 
     def Ssend_init(self, buf: Any, dest: int, tag: int = 0) -> Prequest:
         """Make a synchronous send that can be started again and again."""
-        return self._persistent_send(buf, dest, tag, "synchronous")
+        return persistent(sending(self._here, buf, dest, tag, "synchronous"))
 
     def Rsend_init(self, buf: Any, dest: int, tag: int = 0) -> Prequest:
         """Make a ready send that can be started again and again."""
-        return self._persistent_send(buf, dest, tag, "ready")
+        return persistent(sending(self._here, buf, dest, tag, "ready"))
 
     def Recv_init(self, buf: Any, source: int = ANY_SOURCE, tag: int = ANY_TAG) -> Prequest:
         """Make a receive that can be started again and again."""
-        here = self._here
-        read_spec(buf, writable=True, rank=source)
-        here.world(source, any_source=True), check_tag(tag, any_tag=True)
-        return persistent(lambda: receive(here, buf, source, tag), receives=True)
-
-    def _persistent_send(self, buf: Any, dest: int, tag: int, mode: str) -> Prequest:
-        here = self._here
-        read_spec(buf, writable=False, rank=dest)
-        here.world(dest), check_tag(tag)
-        return persistent(lambda: send(here, buf, dest, tag, mode))
+        return persistent(receiving(self._here, buf, source, tag), receives=True)
 
     def _both(
         self, sendbuf: Any, dest: int, sendtag: int, recvbuf: Any, source: int, recvtag: int
     ) -> Operation:
         here = self._here
-        one = receive(here, recvbuf, source, recvtag)
-        other = send(here, sendbuf, dest, sendtag, "standard")
-        one.pendings += other.pendings
-        return one
+        return together(
+            sending(here, sendbuf, dest, sendtag, "standard"),
+            receiving(here, recvbuf, source, recvtag),
+        )
 
     def _replace(self, buf: Any, dest: int, sendtag: int, source: int, recvtag: int) -> Operation:
-        sent = bytes(read_spec(buf, writable=True).wire())
+        nobody = PROC_NULL if dest == source == PROC_NULL else 0
+        sent = bytes(read_spec(buf, writable=True, rank=nobody).wire())
         return self._both(sent, dest, sendtag, buf, source, recvtag)
 
 
-def send(here: Communicator, buf: Any, dest: int, tag: int, mode: str) -> Operation:
-    """Start to send what a buffer holds."""
+def sending(here: Communicator, buf: Any, dest: int, tag: int, mode: str) -> Start:
+    """Return what starts to send the elements of a buffer; arguments are checked now."""
     spec = read_spec(buf, writable=False, rank=dest)
     world = here.world(dest)
     check_tag(tag)
     if world == PROC_NULL:
-        return Operation()
-    return Operation([current().isend(world, tag, here.context, spec.wire(), mode)])
+        return Operation
+    return lambda: Operation([current().isend(world, tag, here.context, spec.wire(), mode)])
 
 
-def receive(here: Communicator, buf: Any, source: int, tag: int) -> Operation:
-    """Start to receive into a buffer."""
+def receiving(here: Communicator, buf: Any, source: int, tag: int) -> Start:
+    """Return what starts to receive into a buffer; arguments are checked now."""
     spec = read_spec(buf, writable=True, rank=source)
     world = here.world(source, any_source=True)
     check_tag(tag, any_tag=True)
     if world == PROC_NULL:
-        return Operation(receives=True)
-    into, unpack = spec.land()
-    pending = current().irecv(world, tag, here.context, into)
-    finish = None if unpack is None else lambda: unpack(pending.nbytes)
-    return Operation.receiving(pending, here, finish)
+        return lambda: Operation(receives=True)
+
+    def start() -> Operation:
+        into, unpack = spec.land()
+        pending = current().irecv(world, tag, here.context, into)
+        finish = None if unpack is None else lambda: unpack(pending.nbytes)
+        return Operation.receiving(pending, here, finish)
+
+    return start
 
 
-def persistent(begin: Callable[[], Operation], *, receives: bool = False) -> Prequest:
-    """Return a request of an operation that `begin` starts."""
-    return Prequest._of(Operation(receives=receives, again=begin, active=False))
+def persistent(start: Start, *, receives: bool = False) -> Prequest:
+    """Return a request of an operation that can be started again and again."""
+    return Prequest._of(Operation(receives=receives, again=start, active=False))
 
 
 def _run(operation: Operation, status: Status | None = None) -> None:

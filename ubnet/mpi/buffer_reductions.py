@@ -18,7 +18,7 @@ from .buffer_collectives import collective
 from .buffers import read_even, read_spec
 from .call import Call, forms
 from .communicator import CommHandle, Communicator
-from .constants import IN_PLACE, PROC_NULL
+from .constants import PROC_NULL, in_place
 from .op import OPS, Op
 from .spec import Spec
 
@@ -51,12 +51,12 @@ class BufferReductions(CommHandle):
     def _Reduce_scatter_block(self, sendbuf: Any, recvbuf: Any, op: Op = SUM) -> Call:
         """Combine the elements of all members; member r gets block r."""
         here = self._here
-        in_place = sendbuf is IN_PLACE
-        blocks = here.size if in_place else 0
+        replacing = in_place(sendbuf)
+        blocks = here.size if replacing else 0
         spec = read_spec(recvbuf, writable=True, blocks=blocks)
-        given = recvbuf if in_place else sendbuf
+        given = recvbuf if replacing else sendbuf
         source = read_even(given, writable=False, rank=0, blocks=here.size).as_one()
-        if not in_place:
+        if not replacing:
             _check_operands(Spec(source.memory, source.count // here.size, source.datatype), spec)
         return _reduction(here, "reduce_scatter", source, spec.elements(), op, spec.count)
 
@@ -70,16 +70,16 @@ class BufferReductions(CommHandle):
         """Combine the elements of all members; member r gets its block of ``recvcounts[r]``."""
         here = self._here
         spec = read_spec(recvbuf, writable=True)
-        in_place = sendbuf is IN_PLACE
-        source = spec if in_place else read_spec(sendbuf, writable=False)
-        if recvcounts is None and not in_place:
+        replacing = in_place(sendbuf)
+        source = spec if replacing else read_spec(sendbuf, writable=False)
+        if recvcounts is None and not replacing:
             recvcounts = current().exchange(
                 here.context, here.group, spec.count, "Reduce_scatter counts"
             )
         counts = tuple(index(count) for count in recvcounts or ())
         if len(counts) != here.size:
             raise ValueError(f"expecting {here.size} items, got {len(counts)}")
-        _check_counts(source, spec, counts, here.rank, in_place)
+        _check_counts(source, spec, counts, here.rank, replacing)
         output = spec.elements()[: counts[here.rank]]
         maker = partial(schedules.uneven_reduce_scatter, counts=counts)
         agree = (("counts", counts), *_agreed(source, op))
@@ -145,7 +145,7 @@ def _agreed(source: Spec, op: Op) -> tuple[tuple[str, Hashable], ...]:
 
 
 def _operand(sendbuf: Any, received: Spec | None) -> Spec:
-    if sendbuf is IN_PLACE and received is not None:
+    if in_place(sendbuf) and received is not None:
         return received
     source = read_spec(sendbuf, writable=False)
     if received is not None:
@@ -163,10 +163,10 @@ def _check_operands(source: Spec, received: Spec) -> None:
 
 
 def _check_counts(
-    source: Spec, received: Spec, counts: tuple[int, ...], rank: int, in_place: bool
+    source: Spec, received: Spec, counts: tuple[int, ...], rank: int, replacing: bool
 ) -> None:
     total = sum(counts)
-    if in_place:
+    if replacing:
         if received.count != total:
             raise ValueError(f"mismatch in receive count {received.count} and sum(counts) {total}")
         return

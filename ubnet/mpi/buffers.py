@@ -14,6 +14,7 @@ import numpy as np
 
 from .constants import PROC_NULL, BottomType
 from .datatype import BYTE, Datatype, from_code
+from .foreign_memory import foreign_memory
 from .spec import NOTHING, Blocks, Spec
 
 FOREIGN_ORDER = ">" if sys.byteorder == "little" else "<"
@@ -140,7 +141,13 @@ def memory_of(buffer: Any, writable: bool) -> tuple[memoryview, str]:
     if isinstance(buffer, np.ndarray) and buffer.dtype.isbuiltin == 2:
         # A type that numpy was taught, such as bfloat16: the buffer protocol has no word for it.
         return memory_of(buffer.view(f"u{buffer.itemsize}"), writable)[0], buffer.dtype.name
-    view = memoryview(_host_array(buffer))
+    try:
+        view = memoryview(buffer)
+    except TypeError:
+        foreign = foreign_memory(buffer, writable=writable)
+        if foreign is None:
+            raise TypeError("message: expecting buffer or list/tuple") from None
+        return foreign
     if not view.c_contiguous:
         if not view.contiguous:
             raise BufferError("ndarray is not contiguous")
@@ -152,18 +159,6 @@ def memory_of(buffer: Any, writable: bool) -> tuple[memoryview, str]:
     if len(view.format) > 1:  # of a structure: memoryview itself cannot cast it
         return np.frombuffer(view, np.uint8).data, view.format
     return view.cast("B"), view.format
-
-
-def _host_array(buffer: Any) -> Any:
-    """Return something with the buffer protocol for what offers its memory in another way."""
-    if isinstance(buffer, np.ndarray):
-        return buffer
-    try:
-        return memoryview(buffer)
-    except TypeError:
-        if hasattr(buffer, "__dlpack__"):
-            return np.from_dlpack(buffer)
-        raise TypeError("message: expecting buffer or list/tuple") from None
 
 
 def _split(message: Any) -> tuple[Any, Any, Any, Any]:

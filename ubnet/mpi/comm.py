@@ -130,8 +130,7 @@ class Comm(BufferMessages, ObjectMessages, BufferCollectives, BufferReductions, 
         here = self._here
         if self._name == "COMM_WORLD":
             raise MPIException(ERR_COMM, f"{here.name} cannot be freed")
-        if not self._name:
-            self._ref = None
+        super().Free()
 
     def Disconnect(self) -> None:
         """Let it go."""

@@ -41,3 +41,8 @@ IN_PLACE = InPlaceType(-1)
 
 BOTTOM = BottomType(0)
 """The bottom of the address space."""
+
+
+def in_place(buf: object) -> bool:
+    """Say whether a program gave IN_PLACE, or None, which means the same."""
+    return buf is None or isinstance(buf, InPlaceType)

@@ -6,6 +6,8 @@ from ubnet import __version__
 from ubnet.rank import current
 
 from .constants import SUBVERSION, THREAD_FUNNELED, VERSION
+from .exception import ERR_ARG
+from .exception import Exception as MPIException
 
 
 def Wtime() -> float:
@@ -86,6 +88,18 @@ def Attach_buffer(buf: Any) -> None:
 def Detach_buffer() -> Any:
     """Return what `Attach_buffer` was given."""
     return current().kept.pop("attached", None)
+
+
+def Alloc_mem(size: int, info: Any = None) -> memoryview:
+    """Return memory of `size` bytes, zeroed."""
+    if size < 0:
+        raise MPIException(ERR_ARG, f"memory of {size} bytes")
+    return memoryview(bytearray(size))
+
+
+def Free_mem(mem: memoryview) -> None:
+    """Let memory go that `Alloc_mem` has given."""
+    mem.release()
 
 
 def Pcontrol(level: int) -> None:

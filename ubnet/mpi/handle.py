@@ -17,20 +17,25 @@ class Handle:
     """
 
     __slots__ = ("__weakref__", "_name", "_ref")
+
+    _ref: Any
+    _name: str
     __hash__ = None  # type: ignore[assignment]  # as in mpi4py: what compares by value has none
 
     _kind: ClassVar[type["Handle"]]
 
-    def __init__(self, other: "Handle | None" = None) -> None:
-        if other is not None and not isinstance(other, self._kind):
-            raise TypeError(f"expecting {self._kind.__name__}, got {type(other).__name__}")
-        self._ref: Any = None if other is None else other._ref
-        self._name = ""
+    def __new__(cls, other: "Handle | None" = None) -> Self:
+        """Make a handle; subclasses of a program may take other arguments in ``__init__``."""
+        if other is None:
+            return cls._of(None)
+        if not isinstance(other, cls._kind):
+            raise TypeError(f"expecting {cls._kind.__name__}, got {type(other).__name__}")
+        return cls._of(other._ref, other._name)
 
     @classmethod
     def _of(cls, ref: Any, name: str = "") -> Self:
         """Return a handle of something; `name` makes it a predefined one."""
-        made = cls.__new__(cls)
+        made = object.__new__(cls)
         made._ref, made._name = ref, name
         return made
 
@@ -50,7 +55,10 @@ class Handle:
     def __reduce__(self) -> str | tuple[Any, ...]:
         if not self._name:
             raise ValueError(f"cannot pickle {type(self).__name__}: only predefined handles can be")
-        return predefined, (self._name,)
+        constant = predefined(self._name)
+        if constant is self:
+            return predefined, (self._name,)
+        return type(self), (constant,)
 
     def free(self) -> None:
         """Free what it stands for, unless it is predefined or null."""
@@ -58,8 +66,9 @@ class Handle:
             self.Free()
 
     def Free(self) -> None:
-        """Free what it stands for; the handle is null then."""
-        self._ref = None
+        """Free what it stands for; the handle is null then, unless it is MPI's own."""
+        if not (self._name and predefined(self._name) is self):
+            self._ref, self._name = None, ""
 
 
 def predefined(name: str) -> Handle:

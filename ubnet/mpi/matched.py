@@ -98,8 +98,7 @@ class Message(Handle):
         if self._ref is None:
             raise MPIException(ERR_REQUEST, "the message is MESSAGE_NULL")
         ref: Match = self._ref
-        if not self._name:
-            self._ref = None
+        self.Free()
         return ref
 
 

@@ -12,7 +12,7 @@ from ubnet.rank import current
 from .communicator import CommHandle, Communicator, check_tag
 from .constants import ANY_SOURCE, ANY_TAG, PROC_NULL
 from .matched import Message, see
-from .operation import Operation, block
+from .operation import Operation, Start, block, together
 from .pickling import load, pickle
 from .request import Request
 from .status import Status
@@ -25,27 +25,27 @@ class ObjectMessages(CommHandle):
 
     def send(self, obj: Any, dest: int, tag: int = 0) -> None:
         """Send an object."""
-        block([send(self._here, obj, dest, tag, "standard")], "all")
+        block([sending(self._here, obj, dest, tag, "standard")()], "all")
 
     def bsend(self, obj: Any, dest: int, tag: int = 0) -> None:
         """Send an object and go on at once."""
-        block([send(self._here, obj, dest, tag, "buffered")], "all")
+        block([sending(self._here, obj, dest, tag, "buffered")()], "all")
 
     def ssend(self, obj: Any, dest: int, tag: int = 0) -> None:
         """Send an object and wait until its receive has begun."""
-        block([send(self._here, obj, dest, tag, "synchronous")], "all")
+        block([sending(self._here, obj, dest, tag, "synchronous")()], "all")
 
     def isend(self, obj: Any, dest: int, tag: int = 0) -> Request:
         """Start to send an object."""
-        return Request._of(send(self._here, obj, dest, tag, "standard"))
+        return Request._of(sending(self._here, obj, dest, tag, "standard")())
 
     def ibsend(self, obj: Any, dest: int, tag: int = 0) -> Request:
         """Start to send an object from a copy."""
-        return Request._of(send(self._here, obj, dest, tag, "buffered"))
+        return Request._of(sending(self._here, obj, dest, tag, "buffered")())
 
     def issend(self, obj: Any, dest: int, tag: int = 0) -> Request:
         """Start to send an object; it is done when its receive has begun."""
-        return Request._of(send(self._here, obj, dest, tag, "synchronous"))
+        return Request._of(sending(self._here, obj, dest, tag, "synchronous")())
 
     def recv(
         self,
@@ -67,13 +67,13 @@ class ObjectMessages(CommHandle):
         """
         if buf is not None:
             warnings.warn("the 'buf' argument is deprecated", UserWarning, stacklevel=2)
-        operation = receive(self._here, buf, source, tag)
+        operation = receiving(self._here, buf, source, tag)()
         block([operation], "all")
         return operation.end(status)
 
     def irecv(self, buf: Any = None, source: int = ANY_SOURCE, tag: int = ANY_TAG) -> Request:
         """Start to receive an object."""
-        return Request._of(receive(self._here, buf, source, tag))
+        return Request._of(receiving(self._here, buf, source, tag)())
 
     def sendrecv(
         self,
@@ -87,8 +87,10 @@ class ObjectMessages(CommHandle):
     ) -> Any:
         """Send an object and receive another."""
         here = self._here
-        one = receive(here, recvbuf, source, recvtag)
-        one.pendings += send(here, sendobj, dest, sendtag, "standard").pendings
+        one = together(
+            sending(here, sendobj, dest, sendtag, "standard"),
+            receiving(here, recvbuf, source, recvtag),
+        )
         block([one], "all")
         return one.end(status)
 
@@ -118,25 +120,33 @@ class ObjectMessages(CommHandle):
         return Message.Iprobe(self, source, tag, status)
 
 
-def send(here: Communicator, obj: Any, dest: int, tag: int, mode: str) -> Operation:
-    """Start to send an object."""
-    data = None if dest == PROC_NULL else pickle.dumps(obj)
+def sending(here: Communicator, obj: Any, dest: int, tag: int, mode: str) -> Start:
+    """Return what starts to send an object; it is pickled and arguments are checked now."""
+    data = b"" if dest == PROC_NULL else pickle.dumps(obj)
     world = here.world(dest)
     check_tag(tag)
-    if data is None:
-        return Operation()
-    return Operation([current().isend(world, tag, here.context, data, mode)])
+    if world == PROC_NULL:
+        return Operation
+    return lambda: Operation([current().isend(world, tag, here.context, data, mode)])
 
 
-def receive(here: Communicator, buf: Any, source: int, tag: int) -> Operation:
-    """Start to receive an object; `buf` bounds its bytes, None does not."""
+def receiving(here: Communicator, buf: Any, source: int, tag: int) -> Start:
+    """Return what starts to receive an object; `buf` bounds its bytes, None does not."""
     world = here.world(source, any_source=True)
     check_tag(tag, any_tag=True)
     if world == PROC_NULL:
-        return Operation(receives=True)
+        return lambda: Operation(receives=True)
     if buf is None:
-        pending = current().irecv(world, tag, here.context)
-        return Operation.receiving(pending, here, lambda: load(pending.data))
-    room = bytearray(buf) if isinstance(buf, int) else memoryview(buf).cast("B")
-    bounded = current().irecv(world, tag, here.context, room)
-    return Operation.receiving(bounded, here, lambda: load(memoryview(room)[: bounded.nbytes]))
+        return lambda: _receive_any(here, world, tag)
+    room = memoryview(bytearray(buf) if isinstance(buf, int) else buf).cast("B")
+
+    def start() -> Operation:
+        pending = current().irecv(world, tag, here.context, room)
+        return Operation.receiving(pending, here, lambda: load(room[: pending.nbytes]))
+
+    return start
+
+
+def _receive_any(here: Communicator, world: int, tag: int) -> Operation:
+    pending = current().irecv(world, tag, here.context)
+    return Operation.receiving(pending, here, lambda: load(pending.data))

@@ -84,6 +84,12 @@ class Op(Handle):
         objects = Reduction(lambda x, y: function(x, y, None), None, (), bool(commute), function)
         return cls._of(objects)
 
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        own = self._ref.own if self else None
+        if own is None:
+            return super().__reduce__()
+        return Op.Create, (own, self._reduction.commutes)
+
     def Is_commutative(self) -> bool:
         """Return whether the order of operands may change."""
         return self._reduction.commutes

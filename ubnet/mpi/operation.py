@@ -99,6 +99,17 @@ class Operation:
             status._set(source, message.tag, message.nbytes, message.cancelled)
 
 
+Start = Callable[[], Operation]
+"""What starts an operation whose arguments have been checked."""
+
+
+def together(send: Start, receive: Start) -> Operation:
+    """Start a receive and a send that end together."""
+    operation = receive()
+    operation.pendings += send().pendings
+    return operation
+
+
 def truncated(error: Exception) -> MPIException:
     """Return MPI's exception for a message that was too long."""
     return MPIException(ERR_TRUNCATE, str(error))

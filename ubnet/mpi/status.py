@@ -108,5 +108,13 @@ class Status:
         """Set whether the operation was cancelled."""
         self._cancelled = bool(flag)
 
-    count = property(Get_count, doc="Bytes of the message.")
+    @property
+    def count(self) -> int:
+        """Bytes of the message."""
+        return self._nbytes
+
+    @count.setter
+    def count(self, nbytes: int) -> None:
+        self._nbytes = nbytes
+
     cancelled = property(Is_cancelled, Set_cancelled, doc="Whether it was cancelled.")
