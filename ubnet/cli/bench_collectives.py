@@ -1,8 +1,9 @@
 """``ubnet bench OP``: a collective operation on many ranks, timed, run and checked."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 import numpy as np
@@ -34,6 +35,8 @@ from ubnet.schedule import Schedule
 from ubnet.timing import time_schedule
 from ubnet.units import format_size
 
+F = TypeVar("F", bound=Callable[..., Any])
+
 
 def command(name: str) -> click.Command:
     """Return the subcommand of an operation, or of ``all``."""
@@ -49,18 +52,27 @@ def command(name: str) -> click.Command:
         + "; ".join(f"{o.name}: {', '.join(o.algorithms)}" for o in operations)
         + ".",
     )
-    @click.option("--chunks", type=int, default=1, show_default=True, help="Of a ring's block.")
-    @click.option("--root", type=int, default=0, show_default=True, help="Of a rooted operation.")
+    @_option_of_some("--chunks", 1, [o.name for o in operations if o.chunked])
+    @_option_of_some("--root", 0, [o.name for o in operations if o.rooted])
     @sizes_option("1KiB:64MiB:4")
     @dtype_option("float32")
     @place_options
     @fabric_options
     @payload_options
     @output_options
-    def bench(**options: Any) -> None:
-        _bench(operations, **options)
+    def bench(chunks: int = 1, root: int = 0, **options: Any) -> None:
+        _bench(operations, chunks=chunks, root=root, **options)
 
     return bench
+
+
+def _option_of_some(name: str, default: int, operations: list[str]) -> Callable[[F], F]:
+    """Return a whole-number option if any of the operations has it, else nothing."""
+    if not operations:
+        return lambda command: command
+    whose = ", ".join(operations)
+    what = {"--chunks": f"Chunks of a ring's block ({whose}).", "--root": f"The root of {whose}."}
+    return click.option(name, type=int, default=default, show_default=True, help=what[name])
 
 
 def _about(operations: list[Operation]) -> str:

@@ -74,6 +74,7 @@ def kv(
     """Move the KV cache of a prompt from prefill to decode and check every byte.
 
     One page of one layer is a block of the list that is sent; neighbouring blocks are one message.
+    By default by RoCE over the RDMA plane.
     """
     ways = choose_ways(**way_options, usual="roce")
     each = find_model(model)

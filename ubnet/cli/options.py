@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 DEFAULT_FABRIC = "cloudmatrix384"
-TRANSPORTS_HELP = "aiv|sdma|urma|roce|vpc of CloudMatrix384, or auto: the fastest by the model"
+TRANSPORTS_HELP = "aiv|sdma|urma|roce|vpc of CloudMatrix384, or auto: the fastest by the model."
 
 
 def sizes_option(default: str) -> Callable[[F], F]:
@@ -53,10 +53,12 @@ def fabric_options(command: F) -> F:
             metavar="NAME|FILE",
             help="A fabric of `ubnet topo list`, or a TOML file of your own.",
         ),
-        click.option("--plane", help="ub|rdma|vpc; by default that of --transport, else the first"),
+        click.option(
+            "--plane", help="ub|rdma|vpc; by default that of --transport, else the first."
+        ),
         click.option("--paths", help="spray|ecmp|hash: how a flow uses parallel paths."),
         click.option("--aiv-cores", type=int, help="Vector cores for AIV-Direct (of 48)."),
-        click.option("--transport", help=TRANSPORTS_HELP),
+        click.option("--transport", help=f"{TRANSPORTS_HELP} A list gives rows for each."),
     )
 
 
