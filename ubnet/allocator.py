@@ -903,6 +903,7 @@ FIRST = 6  # the row's first flow to end, or -1: to be looked for
 MOVED = 7  # 1: flows have come or gone
 FROZEN = 8  # flows frozen before each step
 WHOLE = 9
+LOOK_AHEAD = 8  # rows of the last order that are compared for the next place
 STRIDE = 16  # steps between snapshots of FREE and OPEN
 UNPLACED = 1 << 30
 
@@ -1022,41 +1023,79 @@ def _gather(clock: I8, flows: Table, hops: Table, links: Table, dense: Any, colu
 
 
 @kernel
+def _next_row(reals: F8, whole: I8, at: Int, ahead: Int) -> Int:
+    """Return the lowest of the next few rows of the last filling's order; -1 if there is none."""
+    column, seen = -1, 0
+    for k in range(at, ahead):
+        other = whole[BEFORE, k]
+        rising = reals[OPEN, other]
+        if rising > 0.0:
+            if (
+                column < 0
+                or reals[FREE, other] * reals[OPEN, column] < reals[FREE, column] * rising
+            ):
+                column = other
+            seen += 1
+            if seen == LOOK_AHEAD:
+                break
+    return column
+
+
+@kernel
 def _fill_rows(clock: I8, flows: Table, hops: Table, links: Table, dense: Any) -> Int:
     """Freeze rows in the order of their levels, from the last snapshot below all changes.
 
-    The order of the last filling is tried first: its next row is right where no link would be full
-    below its level. Return the first step that was done anew.
+    The order of the last filling is tried first. A link that is passed over, although it would be
+    full below the level of a row, stays below the levels that follow: so it is enough to look for
+    such links at each snapshot, and to go back to the one before, one checked step at a time.
+    Return the first step that was done anew.
     """
     matrix, reals, whole, free_then, open_then = dense
-    free, rising = reals[FREE], reals[OPEN]
+    free, rising, slack = reals[FREE], reals[OPEN], reals[SLACK]
     first: Int = min(clock[LOWEST], clock[STEPS]) // STRIDE * STRIDE
-    _copy(free_then[first // STRIDE], free)
-    _copy(open_then[first // STRIDE], rising)
     ahead = 0
     for k in range(first, clock[STEPS]):
         whole[BEFORE, ahead] = whole[ORDER, k]
-        whole[PLACE, whole[ORDER, k]] = UNPLACED
         ahead += 1
-    frozen = whole[FROZEN, first]
-    last = reals[LEVEL, whole[ORDER, first - 1]] if first > 0 else 0.0
-    step, at = first, 0
-    while frozen < clock[ACTIVE]:
-        if step % STRIDE == 0:
-            _copy(free, free_then[step // STRIDE])
-            _copy(rising, open_then[step // STRIDE])
-        whole[FROZEN, step] = frozen
+    step, end, at = first, clock[STEPS], 0
+    checked_to = first  # below this step each one is checked
+    back = True
+    frozen, last = 0, 0.0
+    while True:
+        if back:
+            _copy(free_then[step // STRIDE], free)
+            _copy(open_then[step // STRIDE], rising)
+            for k in range(step, end):
+                whole[PLACE, whole[ORDER, k]] = UNPLACED
+            frozen = whole[FROZEN, step]
+            last = 0.0
+            if step > 0:
+                below = whole[ORDER, step - 1]
+                last = reals[LEVEL, below] if step == first else reals[NEW_LEVEL, below]
+            at = 0
+            back = False
+        elif step % STRIDE == 0 or frozen == clock[ACTIVE]:
+            if step > checked_to and _is_lower(free, rising, slack, last) > 0:
+                end = step
+                step = (step - 1) // STRIDE * STRIDE
+                checked_to = step + STRIDE
+                back = True
+                continue
+            if step % STRIDE == 0:
+                _copy(free, free_then[step // STRIDE])
+                _copy(rising, open_then[step // STRIDE])
+            whole[FROZEN, step] = frozen
+        if frozen == clock[ACTIVE]:
+            break
         while at < ahead and rising[whole[BEFORE, at]] == 0.0:
             at += 1
-        column, level = -1, 0.0
-        if at < ahead:
-            column = whole[BEFORE, at]
-            level = max(last, free[column] / rising[column])
-            if _is_lower(free, rising, reals[SLACK], level) > 0:
-                column = -1
+        column = int(_next_row(reals, whole, at, ahead))
+        if column >= 0 and step < checked_to:
+            level = free[column] / rising[column]
+            column = -1 if _is_lower(free, rising, slack, level) > 0 else column
         if column < 0:
             column = int(_lowest(free, rising))
-            level = max(last, free[column] / rising[column])
+        level = max(last, free[column] / rising[column])
         if level <= last * (1.0 + SAME_LEVEL):
             level = last
         if matrix[column, column] != rising[column]:
@@ -1068,10 +1107,6 @@ def _fill_rows(clock: I8, flows: Table, hops: Table, links: Table, dense: Any) -
         reals[NEW_LEVEL, column] = level
         last = level
         step += 1
-    whole[FROZEN, step] = frozen
-    if step % STRIDE == 0:
-        _copy(free, free_then[step // STRIDE])
-        _copy(rising, open_then[step // STRIDE])
     for k in range(ahead):
         column = whole[BEFORE, k]
         if whole[PLACE, column] == UNPLACED:
