@@ -38,7 +38,7 @@ def ring(ranks: int, count: int, *, chunks: int = 1) -> Schedule:
     chunks : int
         Chunks of a block that travel one behind the other.
     """
-    builder, rank = _start("all_gather ring", ranks, count)
+    builder, rank = _start("all_gather ring", ranks, count, in_order=True)
     part = pieces(rank * count, np.full(len(rank), count), chunks)
     chain = chains(builder, part.block, ranks - 1, part, chunks)
     builder.add(
@@ -54,9 +54,11 @@ def ring(ranks: int, count: int, *, chunks: int = 1) -> Schedule:
     return builder.build()
 
 
-def _start(name: str, ranks: int, count: int) -> tuple[ScheduleBuilder, Ints]:
+def _start(
+    name: str, ranks: int, count: int, *, in_order: bool = False
+) -> tuple[ScheduleBuilder, Ints]:
     """Begin with the ranks' copies to themselves; return the ranks that have something."""
-    builder = ScheduleBuilder(name, ranks, [count, ranks * count, 0])
+    builder = ScheduleBuilder(name, ranks, [count, ranks * count, 0], in_order=in_order)
     rank = np.arange(ranks if count else 0)
     builder.add(0, rank, rank, 0, rank * count, count)
     return builder, rank

@@ -56,7 +56,7 @@ def ring(ranks: int, count: int, *, chunks: int = 1) -> Schedule:
     >>> ring(3, 7)
     <Schedule all_reduce ring: 3 ranks, 15 operations, 4 steps>
     """
-    builder = ScheduleBuilder("all_reduce ring", ranks, [count, count, 0])
+    builder = ScheduleBuilder("all_reduce ring", ranks, [count, count, 0], in_order=True)
     part = pieces(*split(count, ranks), chunks)
     rank = np.arange(ranks if count else 0)
     own = builder.add(0, rank, rank, 0, 0, count)

@@ -41,7 +41,7 @@ def ring(ranks: int, count: int, *, root: int = 0, chunks: int = 1) -> Schedule:
     >>> ring(4, 1000, chunks=10)
     <Schedule broadcast ring: 4 ranks, 31 operations, 12 steps>
     """
-    builder = _start("broadcast ring", ranks, count, root)
+    builder = _start("broadcast ring", ranks, count, root, in_order=True)
     part = pieces(np.zeros(1, dtype=np.int64), np.array([count]), chunks)
     first = np.full(len(part.block), root)
     chain = chains(builder, first, ranks - 1, part, chunks, stride=1)
@@ -85,11 +85,13 @@ def binomial(ranks: int, count: int, *, root: int = 0) -> Schedule:
     return builder.build()
 
 
-def _start(name: str, ranks: int, count: int, root: int) -> ScheduleBuilder:
+def _start(
+    name: str, ranks: int, count: int, root: int, *, in_order: bool = False
+) -> ScheduleBuilder:
     """Begin the schedule with the root's copy to itself."""
     sizes = np.tile([0, count, 0], (ranks, 1))
     sizes[root, INPUT] = count
-    builder = ScheduleBuilder(name, ranks, sizes)
+    builder = ScheduleBuilder(name, ranks, sizes, in_order=in_order)
     if count:
         builder.add(0, root, root, 0, 0, count)
     return builder

@@ -142,7 +142,7 @@ def _chain(place: Ints, count: int, chunks: int) -> Cost:
     ranks, parts = len(place), min(chunks, count)
     inner = (place > 0) & (place < ranks - 1)
     sends = place < ranks - 1
-    return _cost(ranks, ranks + parts - 2, parts + inner, sends * parts, sends * count)
+    return _cost(ranks, ranks - 1, parts + inner, sends * parts, sends * count)
 
 
 def _chain_sum(turned: Ints, count: int, chunks: int) -> Cost:
@@ -194,14 +194,13 @@ def _ring_all_reduce(turned: Ints, count: int, chunks: int) -> Cost:
     hop = np.arange(2 * ranks - 2)
     goes = turned[:, None] - hop
     steps = np.maximum(parts[goes % ranks], parts[(goes - 1) % ranks]).sum(axis=1)
-    rounds = 2 * ranks - 3 + int(parts.max())
-    return _cost(ranks, rounds, steps, messages, sent, count - size)
+    return _cost(ranks, 2 * (ranks - 1), steps, messages, sent, count - size)
 
 
 def _ring_blocks(turned: Ints, count: int, chunks: int) -> Cost:
     ranks, parts = len(turned), min(chunks, count)
     hops = ranks - 1
-    return _cost(ranks, hops + parts - 1, hops * parts, hops * parts, hops * count)
+    return _cost(ranks, hops, hops * parts, hops * parts, hops * count)
 
 
 def _ring_blocks_sum(turned: Ints, count: int, chunks: int) -> Cost:

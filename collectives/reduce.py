@@ -43,7 +43,7 @@ def ring(ranks: int, count: int, *, root: int = 0, chunks: int = 1) -> Schedule:
     <Schedule reduce ring: 4 ranks, 33 operations, 12 steps>
     """
     adding = (root + np.arange(min(2, ranks), ranks + 1)) % ranks
-    builder, own = _start("reduce ring", ranks, count, root, adding)
+    builder, own = _start("reduce ring", ranks, count, root, adding, in_order=True)
     part = pieces(np.zeros(1, dtype=np.int64), np.array([count]), chunks)
     first = np.full(len(part.block), (root + 1) % ranks)
     chain = chains(builder, first, ranks - 1, part, chunks, stride=1)
@@ -90,14 +90,14 @@ def binomial(ranks: int, count: int, *, root: int = 0) -> Schedule:
 
 
 def _start(
-    name: str, ranks: int, count: int, root: int, adding: Ints
+    name: str, ranks: int, count: int, root: int, adding: Ints, *, in_order: bool = False
 ) -> tuple[ScheduleBuilder, Ints]:
     """Begin with what the adding ranks have themselves; return those copies, -1 = none."""
     sizes = np.zeros((ranks, 3), dtype=np.int64)
     sizes[:, INPUT] = count
     sizes[adding, SCRATCH] = count
     sizes[root] = [count, count, 0]
-    builder = ScheduleBuilder(name, ranks, sizes)
+    builder = ScheduleBuilder(name, ranks, sizes, in_order=in_order)
     own = np.full(ranks, -1)
     if count:
         place = np.where(adding == root, OUTPUT, SCRATCH)

@@ -44,7 +44,10 @@ def ring(ranks: int, count: int, *, chunks: int = 1) -> Schedule:
         Chunks of a block, so that one is combined while the next is on its way.
     """
     builder = ScheduleBuilder(
-        "reduce_scatter ring", ranks, [ranks * count, count, ranks * count if ranks > 2 else 0]
+        "reduce_scatter ring",
+        ranks,
+        [ranks * count, count, ranks * count if ranks > 2 else 0],
+        in_order=True,
     )
     rank = np.arange(ranks if count else 0)
     mine = builder.add(0, rank, rank, rank * count, 0, count)

@@ -20,9 +20,8 @@ class Chains(NamedTuple):
         Number of the step; every chunk has steps of its own.
     src, dst : ndarray of int64
         The ranks that pass the piece on and receive it.
-    before : ndarray of int64, shape (hops, chains, 2)
-        What each hop waits for, -1 = nothing: the hop that brought its piece, and the same hop of
-        the chunk ahead.
+    before : ndarray of int64, shape (hops, chains, 1)
+        What each hop waits for, -1 = nothing: the hop that brought its piece.
     """
 
     hop: Ints
@@ -43,9 +42,8 @@ def chains(
 ) -> Chains:
     """Lay out one chain for every piece, to be added to `builder` next.
 
-    A hop waits for the hop that brought its piece, not for other blocks that its rank sends: the
-    engine shares itself out. But the chunks of a block keep their order on every hop, because flows
-    that share an engine would all end late, and chunks are to be apart in time.
+    A hop waits for the hop that brought its piece, not for other pieces that its rank sends: the
+    builder's schedule is in order, so that engines take the pieces one after the other.
 
     Parameters
     ----------
@@ -66,8 +64,6 @@ def chains(
     hop = np.arange(hops)[:, None]
     number = len(builder) + np.arange(hops * len(first)).reshape(shape)
     brought = np.where(hop > 0, number - len(first), -1)
-    ahead = np.where(part.chunk > 0, number - 1, -1)
     src = (first + hop) % builder.ranks
     step = hop * (stride or chunks) + part.chunk
-    before = np.stack([brought, ahead], axis=-1)
-    return Chains(hop, step, src, (src + 1) % builder.ranks, before)
+    return Chains(hop, step, src, (src + 1) % builder.ranks, brought[..., None])

@@ -56,7 +56,7 @@ def test_a_balanced_time_is_the_sum_of_its_stages(cloudmatrix, op):
     latency = (0.92 + 0.2 + 0.2 - 0.08) * 1e6
     expected = model.launch_ps + latency + write
     if op == "dispatch":
-        flags = 6 * (512 / 137e9 * spread * 1e12 + 0.08e6) + latency
+        flags = 6 * (512 / 137e9 * 1e12 + 0.08e6) * spread + latency
         expected += model.token_ps + model.barrier_ps + flags + 2 * 1024 * size / 1.6
     else:
         expected += (1024 + 128) * size / 1.6

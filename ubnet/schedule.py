@@ -75,6 +75,9 @@ class Schedule:
         Elements.
     dep_ptr, dep : ndarray of int64
         Operation ``i`` waits for ``dep[dep_ptr[i]:dep_ptr[i + 1]]``, all of them earlier ones.
+    in_order : bool
+        Whether an engine takes the transfers of one step after those of the step before, the
+        start-up of the next under the bytes of the last; otherwise it shares itself out.
 
     Raises
     ------
@@ -105,6 +108,7 @@ class Schedule:
     count: Ints
     dep_ptr: Ints
     dep: Ints
+    in_order: bool = False
 
     def __post_init__(self) -> None:
         check_form(self)
@@ -201,10 +205,13 @@ class ScheduleBuilder:
         Number of ranks.
     sizes : array_like of int, shape (ranks, 3)
         Elements of input, output and scratch; anything that broadcasts, such as ``[4, 4, 0]``.
+    in_order : bool
+        As in `Schedule`.
     """
 
-    def __init__(self, name: str, ranks: int, sizes: Any) -> None:
+    def __init__(self, name: str, ranks: int, sizes: Any, *, in_order: bool = False) -> None:
         self.name = name
+        self.in_order = in_order
         self.ranks = ranks
         try:
             shaped = np.broadcast_to(np.asarray(sizes, dtype=np.int64), (ranks, 3))
@@ -292,7 +299,8 @@ class ScheduleBuilder:
         none = [np.zeros(0, dtype=np.int64)]
         ptr = np.concatenate([[0], np.cumsum(np.concatenate(none + self._dep_counts))])
         dep = np.concatenate(none + self._deps)
-        return Schedule(self.name, self.ranks, self.sizes, *columns, ptr, dep)  # type: ignore[call-arg]
+        made = [*columns, ptr, dep]
+        return Schedule(self.name, self.ranks, self.sizes, *made, self.in_order)  # type: ignore
 
 
 _DTYPES = tuple(map(np.dtype, ("i1", "i4", "i8", "i8", "i1", "i8", "i1", "i8", "i8")))

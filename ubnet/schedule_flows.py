@@ -1,7 +1,8 @@
 """A schedule as flows: what the flow engine needs of every operation, all at once.
 
 One flow per operation, then one per memory pass (the reductions of one destination and step), then
-one of zero bytes per rank that ends when all that the rank sends or receives has ended.
+one per start-up where an engine takes transfers in order, then one of zero bytes per rank that
+ends when all that the rank sends or receives has ended.
 """
 
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ubnet.compressed_rows import owners, pointers, take_rows
+from ubnet.engine_order import in_engine_order
 from ubnet.errors import ScheduleError
 from ubnet.fabric import PACKAGE, SELF, Fabric
 from ubnet.memory import memory_resources
@@ -29,12 +31,12 @@ class ScheduleFlows:
     Attributes
     ----------
     columns : FlowColumns
-        The flows: operations, memory passes, ends of ranks. Local copies and joins have an empty
-        route and no bytes.
+        The flows: operations, memory passes, start-ups, ends of ranks. Local copies and joins have
+        an empty route and no bytes.
     dep_ptr, dep : ndarray of int64
         The flows that each waits for; a memory pass comes behind all operations, so that what
         waits for one of its reductions waits for a later row.
-    operations, passes : int
+    operations, passes, starts : int
         How many flows of each sort there are; the ends of ranks come last.
     done_flow : ndarray of int64, shape (operations,)
         The flow with which an operation has ended: its memory pass, or its own.
@@ -52,6 +54,7 @@ class ScheduleFlows:
     done_flow: Ints
     flow_ranks: Ints
     weight: NDArray[np.float64] | None = None
+    starts: int = 0
 
     def __len__(self) -> int:
         return len(self.columns.nbytes)
@@ -66,7 +69,7 @@ class ScheduleFlows:
     @property
     def rank_end(self) -> Ints:
         """The flow that ends when a rank has nothing left to send or receive, shape (ranks,)."""
-        return np.arange(self.operations + self.passes, len(self))
+        return np.arange(self.operations + self.passes + self.starts, len(self))
 
     def post_arguments(self) -> dict[str, Any]:
         """Return the arguments of `FlowSim.post` for all flows at once, on an engine of its own."""
@@ -166,7 +169,7 @@ def schedule_flows(
     done[passes.member] = len(s) + passes.number
     everybody = np.arange(s.ranks)
     ends = [np.concatenate([end, passes.rank, everybody]) for end in (s.src, s.dst)]
-    return ScheduleFlows(
+    flows = ScheduleFlows(
         _columns(s, transfers, moved, passes, memory_resources(fabric)[place], itemsize),
         *_dependencies(s, passes, done),
         operations=len(s),
@@ -174,6 +177,16 @@ def schedule_flows(
         done_flow=done,
         flow_ranks=np.stack(ends, axis=1),
     )
+    if not s.in_order:
+        return flows
+    near = fabric.distance(place[s.src], place[s.dst]) <= _own_link(transport)
+    engine = (s.src if op == WRITE else s.dst) * 2 + near
+    return in_engine_order(flows, s, np.where(s.transfers, engine, -1))
+
+
+def _own_link(transport: Transport) -> int:
+    """Return the distance up to which two ranks have a link of their own, and need no engine."""
+    return SELF if transport.package_startup_ps is None else PACKAGE
 
 
 def fan_out(
@@ -189,8 +202,7 @@ def fan_out(
     s = schedule
     active, passive = (s.src, s.dst) if op == WRITE else (s.dst, s.src)
     active, passive, step = active[moved], passive[moved], s.step[moved].astype(np.int64)
-    own_link = SELF if transport.package_startup_ps is None else PACKAGE
-    counts = fabric.distance(place[active], place[passive]) > own_link
+    counts = fabric.distance(place[active], place[passive]) > _own_link(transport)
     fan = (step - step.min()) * s.ranks + active
     key = (fan * 2 + counts) * s.ranks + passive
     order = np.argsort(key, kind="stable")

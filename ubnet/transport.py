@@ -66,7 +66,8 @@ class Transport:
     post_ps : int
         Occupancy of the engine per message, in picoseconds.
     spread : float
-        With k targets in a step the share of the engine is multiplied by 1 + spread (1 - 1/k).
+        With k targets in a step the share of the engine, the posting included, is multiplied by
+        1 + spread (1 - 1/k).
     engine_fraction : float
         The part of the engine's rate that this transport can draw (vector cores in use); an
         engine used by a slower transport is held longer.
@@ -158,7 +159,7 @@ class Transport:
         active, passive = (src, dst) if op == WRITE else (dst, src)
         engine, startup, share = self._engine(fabric, op, active, passive, k)
         post = np.where(engine >= 0, self.post_ps, 0) * m
-        share += post * 1e-12 * fabric.capacity[engine] / np.maximum(size, 1)
+        share += post * 1e-12 * fabric.capacity[engine] / np.maximum(size, 1) * self._spread(k)
         startup += routes.latency_ps + np.where(size == 0, post, 0)
         ptr, link, part = _with_engine(routes, self.wire_share, engine, share)
         cap = np.where(src == dst, np.inf, self.rate_cap)
@@ -187,8 +188,13 @@ class Transport:
             share[mine] = self.share.get((op, kind, NODE), 1.0)
             share[mine & (distance == FAR)] = self.share.get((op, kind, FAR), 1.0)
         startup[engine >= 0] -= self.post_ps
-        share *= (1 + self.spread * (1 - 1 / np.maximum(targets, 1))) / self.engine_fraction
+        share *= self._spread(targets) / self.engine_fraction
         return engine, startup, share
+
+    def _spread(self, targets: Ints) -> Floats:
+        """Return what so many targets in a step make of all that a flow takes of its engine."""
+        factor: Floats = 1 + self.spread * (1 - 1 / np.maximum(targets, 1))
+        return factor
 
 
 def ideal_transports(planes: Iterable[str], given: Iterable[Transport]) -> list[Transport]:
