@@ -1,0 +1,66 @@
+"""Published figures beside ours: all within their bounds, none typed in."""
+
+import json
+
+import pytest
+
+from ubnet.cli.main import run_command
+from ubnet.fabrics import load_fabric
+from ubnet.report.paper import SECTIONS, section
+from ubnet.report.paper_figure import FITTED, PREDICTED, Figure
+
+BOUND = {"shape": 0.0, "transfers": 0.03, "moe": 0.03, "h800": 0.05, "kv": 0.03}
+"""The largest error of a section."""
+
+
+@pytest.mark.parametrize("name", BOUND)
+def test_published_figures_are_met(name):
+    figures = list(section(name)(load_fabric))
+    published = [f for f in figures if f.published is not None]
+    assert published
+    for figure in figures:
+        assert figure.section == name
+        assert figure.kind in (FITTED, PREDICTED)
+        assert (figure.published is None) <= (figure.kind == PREDICTED)
+        assert bool(figure.source) == (figure.published is not None)
+    for figure in published:
+        assert abs(figure.error) <= BOUND[name] + 1e-12, figure
+
+
+def test_predictions_grow_with_ranks_and_tokens(monkeypatch):
+    from ubnet.report import paper_moe
+
+    monkeypatch.setattr(paper_moe, "PREDICTED_EP", (16, 64))
+    monkeypatch.setattr(paper_moe, "PREFILL_EP", (8, 16))
+    monkeypatch.setattr(paper_moe, "TOKENS", (4, 32, 128))
+    ours = [f.ours for f in section("predictions")(load_fabric)]
+    for op in (ours[: len(ours) // 2], ours[len(ours) // 2 :]):
+        assert op[0] < op[1]
+        assert op[2] < op[3]
+        assert op[4:] == sorted(op[4:])
+
+
+def test_a_model_that_is_off_would_show():
+    def slower(name, **options):
+        return load_fabric(name, **options | ({"aiv_cores": 12} if "cloud" in name else {}))
+
+    errors = [f.error for f in section("transfers")(slower) if f.error is not None]
+    assert max(map(abs, errors)) > 0.2
+
+
+def test_the_command_prints_tables_and_lines(capsys):
+    assert run_command(["paper", "--section", "kv", "--section", "shape"]) == 0
+    shown = capsys.readouterr().out
+    assert "4,096 tokens by RoCE" in shown
+    assert "+2.2" in shown
+    assert "predicted" in shown
+    assert run_command(["paper", "--section", "kv", "--json"]) == 0
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [line["published"] for line in lines] == [70272, 288, 11.5]
+    assert list(lines[0]) == list(Figure("", "", "", None, 0, FITTED).record())
+
+
+def test_an_unknown_section_is_named(capsys):
+    assert run_command(["paper", "--section", "moo"]) == 2
+    assert "did you mean moe" in capsys.readouterr().err
+    assert set(BOUND) < set(SECTIONS)

@@ -1,0 +1,38 @@
+"""Published figures beside ubnet's own, section by section: what ``ubnet paper`` prints."""
+
+from collections.abc import Callable, Iterator
+
+from ubnet.errors import OptionError, did_you_mean
+from ubnet.fabric import Fabric
+
+from .paper_figure import Figure
+from .paper_moe import h800_rows, moe_predictions, moe_rows
+from .paper_transfers import kv_rows, shape_rows, transfer_rows
+
+Section = Callable[[Callable[..., Fabric]], Iterator[Figure]]
+"""Yields the figures of a section; the argument loads a fabric, as `load_fabric` does."""
+
+
+def section(name: str) -> Section:
+    """Return what yields the figures of a section.
+
+    Raises
+    ------
+    OptionError
+        If there is none of that name.
+    """
+    if name not in SECTIONS:
+        hint = did_you_mean(name, SECTIONS)
+        raise OptionError(f"ubnet paper has no section {name!r}; {hint}")
+    return SECTIONS[name]
+
+
+SECTIONS: dict[str, Section] = {
+    "shape": shape_rows,
+    "transfers": transfer_rows,
+    "moe": moe_rows,
+    "h800": h800_rows,
+    "kv": kv_rows,
+    "predictions": moe_predictions,
+}
+"""All sections, in the order in which they are printed."""
