@@ -1,6 +1,7 @@
 """Bad input: one clear line on stderr and status 2; how a command ends otherwise."""
 
 import os
+import pty
 import signal
 import subprocess
 import sys
@@ -118,3 +119,15 @@ def test_ctrl_c():
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130
     assert err.splitlines()[-1] == "ubnet: interrupted"
+
+
+def test_progress_on_a_terminal_leaves_results_alone(tmp_path):
+    run = [sys.executable, "-m", "ubnet", "bench", "alltoall", "--ranks", "2", "--json"]
+    terminal, other_side = pty.openpty()
+    with (tmp_path / "out").open("w") as out:
+        subprocess.run(run, stdout=out, stderr=other_side, check=True)
+    os.close(other_side)
+    assert b"bench" in os.read(terminal, 1 << 16)
+    lines = (tmp_path / "out").read_text().splitlines()
+    assert len(lines) == 9
+    assert all(line.startswith('{"op": "all_to_all"') for line in lines)

@@ -119,7 +119,7 @@ def _bench(
         for size in (sizes if operation.name != "barrier" else [0])
     ]
     whole = replace(bench, chunks=1)
-    for operation, name, way, size in progress(cases, "bench"):
+    for operation, name, way, size in progress(cases, "bench", as_json=as_json):
         # A comparison of all algorithms shows those that send no chunks, too.
         plain = algo == "all" and name not in operation.chunked
         results.add((whole if plain else bench).row(way, operation, name, size))

@@ -137,7 +137,7 @@ def _bench(
     ]
     results = Results(header, as_json=as_json, plot=plot, where=ways[0].fabric.name)
     cases = [(op, way, ranks) for op in ops for way in ways for ranks in ep]
-    for op, way, ranks in progress(cases, "bench"):
+    for op, way, ranks in progress(cases, "bench", as_json=as_json):
         results.add(moe_row(way, op, layer, ranks, payload))
     results.close()
 

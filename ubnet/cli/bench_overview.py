@@ -65,7 +65,7 @@ def overview(*, as_json: bool, seed: int) -> None:
     p2p, kv = partial(_p2p_rows, ways, seed), partial(_kv_rows, ways, seed)
     with run_ahead([*first, p2p, *_moe_jobs(auto, seed), kv, *_large_moe_jobs(auto, seed)]) as done:
         screen = [done[len(first)], *done[: len(first)], *done[len(first) + 1 :]]
-        for rows in progress(screen, "ubnet bench"):
+        for rows in progress(screen, "ubnet bench", as_json=as_json):
             for row in rows.result():
                 results.add(row)
     if not as_json:

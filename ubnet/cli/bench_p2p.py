@@ -90,7 +90,7 @@ def p2p(
     results = Results(header, as_json=as_json, plot=plot, where=fabric.name)
     bench = PointToPoint(dtype, payload, seed)
     cases = [(op, p, w, s) for op in ops for p in pairs for w in ways for s in sizes]
-    for op, pair, way, size in progress(cases, "p2p"):
+    for op, pair, way, size in progress(cases, "p2p", as_json=as_json):
         results.add(bench.row(way, op, pair, ends[pair], size))
     results.close()
 

@@ -14,13 +14,17 @@ def note(text: str) -> None:
     click.echo(f"ubnet: {text}", err=True)
 
 
-def progress(items: Sequence[T], what: str) -> Iterator[T]:
-    """Pass through the items while a bar on stderr counts them; a terminal alone shows it."""
-    if not sys.stderr.isatty():
+def progress(items: Sequence[T], what: str, *, as_json: bool = False) -> Iterator[T]:
+    """Pass through the items while a bar on stderr counts them.
+
+    A terminal alone shows it, and not one on which lines of JSON appear meanwhile.
+    """
+    if not sys.stderr.isatty() or (as_json and sys.stdout.isatty()):
         yield from items
         return
     from rich.console import Console
     from rich.progress import Progress
 
-    with Progress(console=Console(stderr=True), transient=True) as bar:
+    bar = Progress(console=Console(stderr=True), transient=True, redirect_stdout=False)
+    with bar:
         yield from bar.track(items, description=what)
