@@ -161,13 +161,13 @@ class ExpertParallel:
         rows = int(self.plan.tokens.sum()) + int(self.plan.copies.sum(axis=0).max())
         return rows * (row if self.quant == "none" else self.hidden) + most * row
 
-    def timing(self, transport: str = "auto", plane: str = "ub") -> FusedTiming:
+    def timing(self, transport: str | Transport = "auto", plane: str = "ub") -> FusedTiming:
         """Time it by one transport, or by the fastest of a plane.
 
         Parameters
         ----------
-        transport : str
-            Its name, or ``auto``: each one of the plane is tried, ties go to the first.
+        transport : str or Transport
+            A transport or its name; ``auto``: each one of the plane is tried, ties go to the first.
         plane : str
             The plane for ``auto``.
 
@@ -176,6 +176,8 @@ class ExpertParallel:
         NoRoute
             If the fabric has no such transport or plane.
         """
+        if isinstance(transport, Transport):
+            return self._timed(transport)
         if transport != "auto":
             return self._timed(self.fabric.transport(transport))
         tried = [self._timed(choice) for choice in self._choices(plane)]

@@ -40,6 +40,26 @@ def test_predictions_grow_with_ranks_and_tokens(monkeypatch):
         assert op[4:] == sorted(op[4:])
 
 
+def test_every_step_of_the_design_gains_and_start_up_fades(monkeypatch):
+    from ubnet.report import paper_steps
+
+    monkeypatch.setattr(paper_steps, "TOKENS", (1, 128))
+    ours = {f.what: f.ours for f in section("steps")(load_fabric)}
+    for tokens in (8, 128):
+        times = [v for k, v in ours.items() if k.startswith(f"dispatch EP 32, {tokens} tokens: ")]
+        ladder = times[:5]
+        assert ladder == sorted(ladder, reverse=True)
+        assert len(set(ladder)) == 5
+    for tokens in (1, 128):
+        assert ours[f"dispatch EP 32, {tokens} tokens: SDMA / AIV-Direct"] > 1
+    shares = [ours[f"dispatch EP 32, {n} tokens: of it start-up"] for n in (1, 128)]
+    assert 100 >= shares[0] > 95
+    assert shares[1] < 60
+    cuts = [v for k, v in ours.items() if "cut by AIV-Direct" in k]
+    assert cuts == sorted(cuts, reverse=True)
+    assert cuts[0] > 70 > cuts[-1]
+
+
 def test_a_model_that_is_off_would_show():
     def slower(name, **options):
         return load_fabric(name, **options | ({"aiv_cores": 12} if "cloud" in name else {}))
