@@ -37,7 +37,9 @@ class Plan:
 
 
 class Plans:
-    """Makes schedules and their flows, and keeps those that depend on no rank's own part.
+    """Makes schedules and their flows, and keeps them for the next call of the same kind.
+
+    A rank's own part is compared, too, if it can be hashed.
 
     Parameters
     ----------
@@ -70,7 +72,7 @@ class Plans:
         itemsize : int
             Bytes of an element.
         """
-        key = (_identity(maker), group, itemsize) if _same_for_all(parts) else None
+        key = _key(maker, parts, group, itemsize)
         plan = self._kept.get(key) if key is not None else None
         if plan is None:
             places = self._endpoints[list(group)]
@@ -98,8 +100,15 @@ class Plans:
         self._kept[key] = plan
 
 
-def _same_for_all(parts: list[Any]) -> bool:
-    return all(part is None for part in parts)
+def _key(maker: Maker, parts: list[Any], group: tuple[int, ...], itemsize: int) -> Any:
+    """Return what tells this plan from others; None if the parts cannot be compared."""
+    given = () if all(part is None for part in parts) else tuple(parts)
+    key = _identity(maker), given, group, itemsize
+    try:
+        hash(key)
+    except TypeError:
+        return None
+    return key
 
 
 def _identity(maker: Maker) -> Any:

@@ -23,7 +23,6 @@ from .exception import Exception as MPIException
 from .spec import Blocks, Spec
 
 Array = NDArray[Any]
-Ints = NDArray[np.int64]
 
 
 class BufferCollectives(CommHandle):
@@ -112,7 +111,7 @@ class BufferCollectives(CommHandle):
         expected = received.nbytes.copy()
         if source is None:
             expected[root] = 0
-        part = (counts, np.zeros_like(counts), expected, received.starts)
+        part = schedules.columns(counts, np.zeros_like(counts), expected, received.starts)
         landed = Landing.of_blocks(received if mine else None)
         return _uneven(here, "Gatherv", part, source, landed, root)
 
@@ -127,7 +126,7 @@ class BufferCollectives(CommHandle):
             counts[root] = 0
         expected = np.zeros_like(counts)
         expected[root] = 0 if spec is None else spec.nbytes
-        part = (counts, sent.starts, expected, np.zeros_like(counts))
+        part = schedules.columns(counts, sent.starts, expected, np.zeros_like(counts))
         source = sent.wire() if mine else None
         return _uneven(here, "Scatterv", part, source, Landing.of(spec), root)
 
@@ -137,7 +136,7 @@ class BufferCollectives(CommHandle):
         received = read_blocks(recvbuf, writable=True, rank=0, blocks=here.size)
         source = _own_block(received, here, sendbuf)
         counts = np.full(here.size, len(source))
-        part = (counts, np.zeros_like(counts), received.nbytes, received.starts)
+        part = schedules.columns(counts, np.zeros_like(counts), received.nbytes, received.starts)
         return _uneven(here, "Allgatherv", part, source, Landing.of_blocks(received))
 
     def _Alltoallv(self, sendbuf: Any, recvbuf: Any) -> Call:
@@ -147,7 +146,7 @@ class BufferCollectives(CommHandle):
         sent = received
         if not in_place(sendbuf):
             sent = read_blocks(sendbuf, writable=False, rank=0, blocks=here.size)
-        part = (sent.nbytes, sent.starts, received.nbytes, received.starts)
+        part = schedules.columns(sent.nbytes, sent.starts, received.nbytes, received.starts)
         return _uneven(here, "Alltoallv", part, sent.wire(), Landing.of_blocks(received))
 
     def _Alltoallw(self, sendbuf: Any, recvbuf: Any) -> Call:
@@ -157,7 +156,7 @@ class BufferCollectives(CommHandle):
         sent = received
         if not in_place(sendbuf):
             sent = read_typed_blocks(sendbuf, writable=False, blocks=here.size)
-        part = (sent.nbytes, sent.starts, received.nbytes, received.starts)
+        part = schedules.columns(sent.nbytes, sent.starts, received.nbytes, received.starts)
         return _uneven(here, "Alltoallw", part, sent.wire(), Landing.of_blocks(received))
 
     Barrier, Ibarrier, Barrier_init = forms(_Barrier)
@@ -228,7 +227,7 @@ def collective(
 def _uneven(
     here: Communicator,
     call: str,
-    part: tuple[Ints, Ints, Ints, Ints],
+    part: bytes,
     source: Array | None,
     landed: Landing,
     root: int | None = None,

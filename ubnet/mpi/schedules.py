@@ -5,6 +5,7 @@ another one of equal arguments, so that a schedule is made once for all calls of
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 
 from ubnet.collectives import reduce_scatter_v, scan
 from ubnet.collectives.build import build
+from ubnet.collectives.choice import choose
 from ubnet.errors import MismatchedCall
 from ubnet.fabric import Fabric
 from ubnet.schedule import Schedule
@@ -29,12 +31,14 @@ def even(
     root: int = 0,
     itemsize: int = 1,
     commutative: bool = True,
+    algorithm: str = "auto",
 ) -> Schedule:
-    """Make the schedule of an operation by the algorithm of the least modelled time."""
+    """Make the schedule of an operation, by default by that of the least modelled time."""
     return build(
         operation,
         len(endpoints),
         count,
+        algorithm=algorithm,
         root=root,
         commutative=commutative,
         fabric=fabric,
@@ -46,8 +50,8 @@ def even(
 def uneven(parts: Sequence[Any], fabric: Fabric, endpoints: Ints, *, call: str) -> Schedule:
     """Make the schedule in which every rank has its own number of bytes for every rank.
 
-    The members' parts are (sendcounts, sdispls, recvcounts, rdispls). An operation with a root is
-    the same with zeros in the other columns.
+    The members' parts are what `columns` makes of (sendcounts, sdispls, recvcounts, rdispls). An
+    operation with a root is the same with zeros in the other columns.
     """
     try:
         return build(
@@ -56,11 +60,16 @@ def uneven(parts: Sequence[Any], fabric: Fabric, endpoints: Ints, *, call: str) 
             fabric=fabric,
             endpoints=endpoints,
             itemsize=1,
-            parts=parts,
+            parts=[tuple(np.frombuffer(part, dtype=np.int64).reshape(4, -1)) for part in parts],
             algorithm="auto" if "lltoall" in call else "mesh",
         )
     except MismatchedCall as error:
         raise MismatchedCall(f"{call} as {error}") from None
+
+
+def columns(*numbers: Ints) -> bytes:
+    """Return a rank's part of `uneven`: bytes, which can be compared with those of a later call."""
+    return np.stack(numbers).astype(np.int64).tobytes()
 
 
 def prefix(
@@ -89,9 +98,7 @@ def objects(
     """
     ranks = len(endpoints)
     if pattern == "broadcast":
-        return even(
-            parts, fabric, endpoints, operation=pattern, count=int(parts[root][0]), root=root
-        )
+        return _sized(pattern, fabric, endpoints, int(parts[root][0]), root)
     sent = np.zeros((ranks, ranks), dtype=np.int64)
     if pattern == "gather":
         sent[:, root] = [part[0] for part in parts]
@@ -101,20 +108,30 @@ def objects(
         sent[root] = parts[root]
     else:
         sent[:] = parts
-    used = sent if pattern in ("all_gather", "all_to_all") else _line(sent, pattern, root)
+    used = {"gather": sent[:, root], "scatter": sent[root]}.get(pattern, sent)
     if (used == used.flat[0]).all():
-        count = int(used.flat[0])
-        return even(parts, fabric, endpoints, operation=pattern, count=count, root=root)
+        return _sized(pattern, fabric, endpoints, int(used.flat[0]), root)
     starts = np.cumsum(sent, axis=1) - sent
     if pattern == "all_gather":
         starts[:] = 0  # the same bytes for everybody
-    received = np.ascontiguousarray(sent.T)
+    received = sent.T
     places = np.cumsum(received, axis=1) - received
-    columns = list(zip(sent, starts, received, places, strict=True))
-    return uneven(columns, fabric, endpoints, call=pattern.replace("_to_", "to"))
+    rows = [columns(*four) for four in zip(sent, starts, received, places, strict=True)]
+    return uneven(rows, fabric, endpoints, call=pattern.replace("_to_", "to"))
 
 
-def _line(sent: Ints, pattern: str, root: int) -> Ints:
-    """Return the column or row of the root."""
-    line: Ints = sent[:, root] if pattern == "gather" else sent[root]
-    return line
+def _sized(operation: str, fabric: Fabric, endpoints: Ints, count: int, root: int) -> Schedule:
+    """Make the schedule of an even operation by the algorithm that is best for sizes like this.
+
+    Sizes of objects are all different: the algorithm is chosen for the next power of two.
+    """
+    about = 1 << max(count - 1, 0).bit_length()
+    algorithm = _best(operation, fabric, tuple(endpoints.tolist()), about, root)
+    return even(
+        (), fabric, endpoints, operation=operation, count=count, root=root, algorithm=algorithm
+    )
+
+
+@lru_cache(maxsize=4096)
+def _best(operation: str, fabric: Fabric, places: tuple[int, ...], count: int, root: int) -> str:
+    return choose(operation, fabric, np.array(places), count, 1, root=root)[0]
