@@ -5,7 +5,7 @@ import pytest
 from ubnet.errors import OptionError
 from ubnet.pool.limited import limited
 from ubnet.pool.loading_table import FITTED, PUBLISHED, every_pair, loading_figures
-from ubnet.pool.model_loading import CACHES, ModelSite
+from ubnet.pool.model_loading import CACHES, LoadingSetup, ModelSite
 
 
 @pytest.mark.slow
@@ -27,27 +27,30 @@ def test_two_figures_are_fitted_and_no_more():
 def test_one_copy_serves_any_number_of_instances(cloudmatrix):
     cold = {}
     for instances in (1, 2, 8):
-        site = ModelSite(cloudmatrix, instances=instances)
+        site = ModelSite(cloudmatrix, "pool", LoadingSetup(instances=instances))
         cold[instances] = site.load(list(range(instances)), 0)
-        assert site.dram_bytes == site.model_bytes
+        assert site.dram_bytes == site.setup.model_bytes
     assert cold[8] == pytest.approx(cold[1], rel=0.01)
 
 
 def test_without_a_pool_every_instance_takes_its_own_from_the_bucket(cloudmatrix):
-    times = [ModelSite(cloudmatrix, "local", instances=n).load(list(range(n)), 0) for n in (1, 4)]
+    times = [
+        ModelSite(cloudmatrix, "local", LoadingSetup(instances=n)).load(list(range(n)), 0)
+        for n in (1, 4)
+    ]
     assert times[1] == pytest.approx(4 * times[0], rel=0.02)
 
 
 def test_ssd_is_as_fast_as_the_cards_of_those_who_load(cloudmatrix):
-    alone = ModelSite(cloudmatrix, "none", instances=1, source="ssd").load([0], 0)
+    alone = ModelSite(cloudmatrix, "none", LoadingSetup(instances=1, source="ssd")).load([0], 0)
     assert alone == pytest.approx(671e9 / (2 * 50e9) * 1e12, rel=0.01)
     # Through the pool all 48 cards help, and the draw of the instance is what is left.
-    pooled = ModelSite(cloudmatrix, "pool", instances=1, source="ssd", shards=192)
+    pooled = ModelSite(cloudmatrix, "pool", LoadingSetup(instances=1, source="ssd", shards=192))
     assert pooled.load([0], 0) < 0.9 * alone
 
 
 def test_a_local_cache_keeps_the_last_model_alone(cloudmatrix):
-    site = ModelSite(cloudmatrix, "local", instances=2, model_bytes=10**9)
+    site = ModelSite(cloudmatrix, "local", LoadingSetup(instances=2, model_bytes=10**9))
     site.load([0, 1], 0)
     site.load([0], 1)
     assert [site.holds(i, m) for i in (0, 1) for m in (0, 1)] == [False, True, True, False]
@@ -75,5 +78,9 @@ def test_a_limited_transport_passes_one_more_resource(cloudmatrix):
 def test_misuse_is_named(cloudmatrix):
     with pytest.raises(OptionError, match="allowed: none, local, pool"):
         ModelSite(cloudmatrix, "nvme")
-    with pytest.raises(OptionError, match="at most the 768 dies"):
-        ModelSite(cloudmatrix, instances=25)
+    with pytest.raises(OptionError, match="has 768 dies"):
+        ModelSite(cloudmatrix, "pool", LoadingSetup(instances=25))
+    with pytest.raises(OptionError, match="allowed: bucket, ssd"):
+        LoadingSetup(source="tape")
+    with pytest.raises(OptionError, match="give 1 or more of each"):
+        LoadingSetup(shards=0)

@@ -15,6 +15,9 @@ OTHERS = {
     "combine": "MoE: the experts' results back to the tokens.",
     "moe": "MoE: dispatch and combine, one after the other.",
     "kv": "The KV cache of a prompt, from prefill to decode.",
+    "kv-blocks": "The KV transfer engine by block size and batch, in nixlbench's columns.",
+    "pool": "Blocks of the memory pool, read by many dies at once.",
+    "model-load": "Models into dies, from a bucket or SSD, with and without a pool.",
     "all": "Every collective, one after the other.",
 }
 
@@ -57,6 +60,18 @@ def _load(name: str) -> click.Command:
         from ubnet.cli.bench_kv import kv
 
         return kv
+    if name == "kv-blocks":
+        from ubnet.cli.bench_kv_blocks import kv_blocks
+
+        return kv_blocks
+    if name == "pool":
+        from ubnet.cli.bench_pool import pool
+
+        return pool
+    if name == "model-load":
+        from ubnet.cli.bench_model_load import model_load
+
+        return model_load
     from ubnet.cli.bench_collectives import command
 
     return command(name)

@@ -12,12 +12,13 @@ from .client import PoolClient
 from .hash_ring import HashRing
 from .loading_table import loading_figures
 from .memory_pool import MemoryPool
-from .model_loading import ModelSite
+from .model_loading import LoadingSetup, ModelSite
 from .outside import Outside, outside
 from .request import Outcome, PoolRequest
 
 __all__ = [
     "HashRing",
+    "LoadingSetup",
     "MemoryPool",
     "ModelSite",
     "Outcome",

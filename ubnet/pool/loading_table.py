@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from ubnet.fabric import Fabric
 from ubnet.units import PS_PER_S
 
-from .model_loading import ModelSite
+from .model_loading import LoadingSetup, ModelSite
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -41,7 +41,9 @@ FITTED = {("none", "switch_s"): "BUCKET_FRACTION", ("pool", "warm_s"): "DRAW_RAT
 """The cells that the two fitted figures were chosen by."""
 
 
-def loading_figures(fabric: Fabric, cache: str, *, models: int = 8) -> LoadingFigures:
+def loading_figures(
+    fabric: Fabric, cache: str, *, models: int = 8, setup: LoadingSetup | None = None
+) -> LoadingFigures:
     """Simulate one column of the table.
 
     Switches go through every ordered pair of models once, a model to itself included.
@@ -54,13 +56,16 @@ def loading_figures(fabric: Fabric, cache: str, *, models: int = 8) -> LoadingFi
         What keeps models.
     models : int
         Models to switch among.
+    setup : LoadingSetup, optional
+        Who loads how much from where; default: as in the table.
     """
-    site = ModelSite(fabric, cache)
-    everyone = list(range(site.instances))
+    setup = setup or LoadingSetup()
+    site = ModelSite(fabric, cache, setup)
+    everyone = list(range(setup.instances))
     cold = site.load(everyone, model=0)
     warm = site.load(everyone, model=0) if cache != "none" else None
-    dram = site.dram_bytes / site.model_bytes
-    switching = ModelSite(fabric, cache)
+    dram = site.dram_bytes / setup.model_bytes
+    switching = ModelSite(fabric, cache, setup)
     wanted = every_pair(models)
     if cache == "pool":
         for model in range(models):

@@ -45,17 +45,12 @@ SOURCES = ("bucket", "ssd")
 TENANT = "models"
 
 
-@dataclass(eq=False)
-class ModelSite:
-    """Instances that load models, and what keeps models in DRAM for them.
+@dataclass(frozen=True, slots=True)
+class LoadingSetup:
+    """Who loads how much from where.
 
-    Parameters
+    Attributes
     ----------
-    fabric : Fabric
-        Where they are: instance ``i`` on dies ``32 i`` to ``32 i + 31``.
-    cache : {"none", "local", "pool"}
-        No model stays in DRAM; each instance keeps the last one it used in the DRAM of its own
-        nodes; all share the memory pool.
     instances, dies : int
         How many, and the dies of each.
     model_bytes : int
@@ -69,18 +64,8 @@ class ModelSite:
     shards : int
         Parts that a model is loaded in; die ``d`` of an instance gets every part whose number
         modulo the dies is ``d``.
-
-    Examples
-    --------
-    >>> from ubnet.fabrics import load_fabric
-    >>> site = ModelSite(load_fabric("cloudmatrix384"), cache="pool", instances=2)
-    >>> cold, warm = site.load([0, 1], model=0), site.load([0, 1], model=0)
-    >>> round(cold / 1e12), round(warm / 1e12), site.dram_bytes / site.model_bytes
-    (325, 5, 1.0)
     """
 
-    fabric: Fabric
-    cache: str = "pool"
     instances: int = 8
     dies: int = INSTANCE_DIES
     model_bytes: int = MODEL_BYTES
@@ -88,28 +73,64 @@ class ModelSite:
     bucket_rate: float = BUCKET_RATE * BUCKET_FRACTION
     draw_rate: float = DRAW_RATE
     shards: int = 32
+
+    def __post_init__(self) -> None:
+        if self.source not in SOURCES:
+            raise OptionError(f"source is {self.source!r}; allowed: {', '.join(SOURCES)}")
+        if min(self.instances, self.dies, self.shards, self.model_bytes) < 1:
+            raise OptionError(
+                f"{self.instances} instances of {self.dies} dies load {self.model_bytes} bytes in "
+                f"{self.shards} shards: give 1 or more of each"
+            )
+        if min(self.bucket_rate, self.draw_rate) <= 0:
+            raise OptionError("the bucket's rate and what an instance draws are above 0 bytes/s")
+
+
+@dataclass(eq=False)
+class ModelSite:
+    """Instances that load models, and what keeps models in DRAM for them.
+
+    Parameters
+    ----------
+    fabric : Fabric
+        Where they are: instance ``i`` on dies ``32 i`` to ``32 i + 31``.
+    cache : {"none", "local", "pool"}
+        No model stays in DRAM; each instance keeps the last one it used in the DRAM of its own
+        nodes; all share the memory pool.
+    setup : LoadingSetup
+        Who loads how much from where.
+
+    Examples
+    --------
+    >>> from ubnet.fabrics import load_fabric
+    >>> site = ModelSite(load_fabric("cloudmatrix384"), "pool", LoadingSetup(instances=2))
+    >>> cold, warm = site.load([0, 1], model=0), site.load([0, 1], model=0)
+    >>> round(cold / 1e12), round(warm / 1e12), site.dram_bytes / MODEL_BYTES
+    (325, 5, 1.0)
+    """
+
+    fabric: Fabric
+    cache: str = "pool"
+    setup: LoadingSetup = LoadingSetup()
     carrier: Carrier = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        if self.cache not in CACHES or self.source not in SOURCES:
+        if self.cache not in CACHES:
+            raise OptionError(f"cache is {self.cache!r}; allowed: {', '.join(CACHES)}")
+        setup, dies = self.setup, self.fabric.of_kind("die")
+        if setup.instances * setup.dies > len(dies):
             raise OptionError(
-                f"cache is {self.cache!r} (allowed: {', '.join(CACHES)}), source {self.source!r} "
-                f"(allowed: {', '.join(SOURCES)})"
+                f"{setup.instances} instances of {setup.dies} dies: fabric {self.fabric.name} has "
+                f"{len(dies)} dies"
             )
-        dies = self.fabric.of_kind("die")
-        if min(self.instances, self.dies, self.shards) < 1 or (
-            self.instances * self.dies > len(dies)
-        ):
-            raise OptionError(
-                f"{self.instances} instances of {self.dies} dies in {self.shards} shards: give 1 "
-                f"or more of each, and at most the {len(dies)} dies of fabric {self.fabric.name}"
-            )
-        draws = {f"draw of instance {i}": self.draw_rate for i in range(self.instances)}
-        self.carrier = Carrier(self.fabric, extra={"bucket": self.bucket_rate, **draws})
-        bucket = self.carrier.resource("bucket") if self.source == "bucket" else -1
-        self._outside = outside(self.fabric, self.source, streams=STREAMS, resource=bucket)
-        self._dies = dies[: self.instances * self.dies].reshape(self.instances, self.dies)
-        self._size = -(-self.model_bytes // self.shards)
+        draws = {f"draw of instance {i}": self.setup.draw_rate for i in range(self.setup.instances)}
+        self.carrier = Carrier(self.fabric, extra={"bucket": self.setup.bucket_rate, **draws})
+        bucket = self.carrier.resource("bucket") if self.setup.source == "bucket" else -1
+        self._outside = outside(self.fabric, self.setup.source, streams=STREAMS, resource=bucket)
+        self._dies = dies[: self.setup.instances * self.setup.dies].reshape(
+            self.setup.instances, self.setup.dies
+        )
+        self._size = -(-self.setup.model_bytes // self.setup.shards)
         self._pools = self._make_pools()
         self._held: dict[int, int] = {}
 
@@ -120,9 +141,9 @@ class ModelSite:
 
     def holds(self, instance: int, model: int) -> bool:
         """Return whether an instance finds a model in DRAM."""
-        keys = [_key(model, shard) for shard in range(self.shards)]
+        keys = [_key(model, shard) for shard in range(self.setup.shards)]
         return bool(self._pools) and (
-            self._client(instance, self._dies[instance, 0]).match(TENANT, keys) == self.shards
+            self._client(instance, self._dies[instance, 0]).match(TENANT, keys) == self.setup.shards
         )
 
     def load(self, instances: list[int], model: int) -> int:
@@ -137,8 +158,8 @@ class ModelSite:
             self._make_way(instance, model)
         for instance in instances:
             hit = self.holds(instance, model)
-            for shard in range(self.shards):
-                die = int(self._dies[instance, shard % self.dies])
+            for shard in range(self.setup.shards):
+                die = int(self._dies[instance, shard % self.setup.dies])
                 if hit:
                     self._client(instance, die).get(TENANT, _key(model, shard))
                     continue
@@ -180,12 +201,12 @@ class ModelSite:
         return self._client(instance, die).get(TENANT, key)
 
     def _part(self, shard: int) -> int:
-        return max(min(self._size, self.model_bytes - shard * self._size), 0)
+        return max(min(self._size, self.setup.model_bytes - shard * self._size), 0)
 
     def _loader(self, instance: int, shard: int) -> int:
         """Return who fetches a shard: the die that needs it, or a CPU that keeps it for others."""
         if not self._pools:
-            return int(self._dies[instance, shard % self.dies])
+            return int(self._dies[instance, shard % self.setup.dies])
         pool = self._pools[instance if self.cache == "local" else 0]
         cpus = list(pool.tiers.shelves)
         return cpus[shard % len(cpus)]
@@ -201,7 +222,7 @@ class ModelSite:
         self._held[instance] = model
         if self.cache == "local" and before != model:
             client = self._client(instance, self._dies[instance, 0])
-            for shard in range(self.shards):
+            for shard in range(self.setup.shards):
                 client.delete(TENANT, _key(before, shard))
 
     def _make_pools(self) -> list[MemoryPool]:

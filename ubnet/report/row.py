@@ -1,7 +1,7 @@
 """One measured line: what ``--json`` prints and what a table shows."""
 
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, Self
 
 from ubnet.units import PS_PER_US
 
@@ -63,7 +63,7 @@ class Row:
     note: str = ""
 
     @classmethod
-    def timed(cls, time_ps: int, size_bytes: int, factor: float = 1.0, **rest: Any) -> "Row":
+    def timed(cls, time_ps: int, size_bytes: int, factor: float = 1.0, **rest: Any) -> Self:
         """Return a row with time and bandwidths worked out from picoseconds and bytes.
 
         Parameters
