@@ -1,4 +1,7 @@
-"""What README shows is true: its commands run, its output is theirs, its code does what it says."""
+"""What README shows is true: its commands run, its output is theirs, its code does what it says.
+
+``python tests/test_readme.py`` writes today's output of the shown commands into README.
+"""
 
 import doctest
 import os
@@ -8,6 +11,7 @@ import subprocess
 import sys
 from itertools import chain
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
@@ -176,3 +180,18 @@ def engine_ends(capacity, flows):
         np.array([*chain(*before)], dtype=np.int64),
         [f.startup for f in flows],
     )
+
+
+def refresh() -> None:
+    """Put the present output of every shown command into README."""
+    text = README
+    with TemporaryDirectory() as folder:
+        for block in CONSOLE:
+            command = block.split("\n", 1)[0]
+            printed = run(command.removeprefix("$ "), Path(folder))
+            text = text.replace(block, f"{command}\n{printed.rstrip()}")
+    (ROOT / "README.md").write_text(text)
+
+
+if __name__ == "__main__":
+    refresh()
