@@ -135,9 +135,9 @@ def read_typed_blocks(message: Any, *, writable: bool, blocks: int) -> Blocks:
 
 
 def memory_of(buffer: Any, writable: bool) -> tuple[memoryview, str]:
-    """Return the bytes of a buffer and the format of its elements."""
+    """Return the bytes of a buffer and the format of its elements, empty if it has none."""
     if buffer is None or isinstance(buffer, BottomType):
-        return NOTHING, "B"
+        return NOTHING, ""
     if isinstance(buffer, np.ndarray) and buffer.dtype.isbuiltin == 2:
         # A type that numpy was taught, such as bfloat16: the buffer protocol has no word for it.
         return memory_of(buffer.view(f"u{buffer.itemsize}"), writable)[0], buffer.dtype.name
@@ -185,7 +185,7 @@ def _memory_and_type(buffer: Any, code: Any, writable: bool) -> tuple[memoryview
     memory, form = memory_of(buffer, writable)
     if code is not None:
         return memory, _datatype(code)
-    if form == "B":
+    if not form:
         return memory, BYTE
     if form[0] == FOREIGN_ORDER:
         raise BufferError(f"format string {form!r} with non-native byte order")

@@ -105,9 +105,9 @@ def _of_dlpack(holder: Any, writable: bool) -> tuple[memoryview, str]:
     memory = _at((tensor.data or 0) + tensor.byte_offset, size, (holder, capsule))
     kind, element = tensor.dtype, tensor.dtype.bits // 8
     if kind.lanes != 1:
-        pair = FORMATS["c"].get(2 * element, "B") if (kind.code, kind.lanes) == (2, 2) else "B"
+        pair = FORMATS["c"].get(2 * element, "") if (kind.code, kind.lanes) == (2, 2) else ""
         return memory, pair
-    return memory, FORMATS.get(DLPACK_KINDS.get(kind.code, ""), {}).get(element, "B")
+    return memory, FORMATS.get(DLPACK_KINDS.get(kind.code, ""), {}).get(element, "")
 
 
 def _tensor_bytes(tensor: _Tensor) -> int:
@@ -151,7 +151,7 @@ def _of_interface(holder: Any, writable: bool) -> tuple[memoryview, str]:
     described = said.get("descr")
     if described is not None and described != [("", typestr)]:
         warnings.warn(f"{where}ignoring 'descr' key", RuntimeWarning, stacklevel=4)
-    return _at(address or 0, count * element, holder), FORMATS.get(kind, {}).get(element, "B")
+    return _at(address or 0, count * element, holder), FORMATS.get(kind, {}).get(element, "")
 
 
 def _without_gaps(shape: Sequence[int], strides: Sequence[int], element: int) -> bool:
