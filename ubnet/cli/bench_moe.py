@@ -1,22 +1,36 @@
 """``ubnet bench dispatch|combine|moe``: tokens to their experts and back."""
 
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import click
+import numpy as np
 
 from ubnet.cli.memory import moves_bytes
 from ubnet.cli.notes import progress
 from ubnet.cli.options import Way, choose_ways, fabric_options, output_options, payload_options
 from ubnet.cli.results import Results
-from ubnet.collectives.expert_parallel import COMBINE, DISPATCH, ExpertParallel, default_experts
+from ubnet.collectives.expert_parallel import (
+    COMBINE,
+    DISPATCH,
+    FUSED,
+    METHODS,
+    ExpertParallel,
+    default_experts,
+    replicated,
+)
+from ubnet.collectives.gate import EXPERT, LAYOUTS
 from ubnet.collectives.quantise import QUANTS
 from ubnet.collectives.routing import ROUTINGS, Routing
+from ubnet.collectives.staged import FusedTiming
+from ubnet.collectives.workload import late_starts, uneven_tokens
 from ubnet.errors import OptionError
 from ubnet.place import place_ranks
 from ubnet.report.row import Row
 from ubnet.report.table import legend
+from ubnet.units import format_time, parse_time
 
 
 def _ep_sizes(context: click.Context, parameter: click.Parameter, value: str) -> list[int]:
@@ -70,8 +84,34 @@ def command(name: str) -> click.Command:
     @click.option("--topk", default=8, show_default=True, help="Experts of a token.")
     @click.option("--hidden", default=7168, show_default=True, help="Channels of a token.")
     @click.option("--quant", default="int8", show_default=True, help="|".join(QUANTS))
+    @click.option("--layout", default="expert", show_default=True, help="|".join(LAYOUTS))
+    @click.option("--algo", default="fused", show_default=True, help="|".join(METHODS))
     @click.option("--routing", default="balanced", show_default=True, help="|".join(ROUTINGS))
     @click.option("--skew", type=float, help="The hottest expert gets so many times the mean.")
+    @click.option(
+        "--replicas",
+        default=0,
+        show_default=True,
+        help="Slots for replicas of experts, placed by their loads (EPLB).",
+    )
+    @click.option(
+        "--uneven",
+        default=0.0,
+        show_default=True,
+        metavar="PART",
+        help="Ranks have up to this part more or fewer tokens, drawn by the seed.",
+    )
+    @click.option(
+        "--late",
+        default="0us",
+        show_default=True,
+        metavar="TIME",
+        callback=lambda ctx, param, value: parse_time(value),
+        help="Ranks call up to so much later than the first, drawn by the seed.",
+    )
+    @click.option(
+        "--detail", is_flag=True, help="Also bytes and times by rank, by peer and by expert."
+    )
     @fabric_options
     @payload_options
     @output_options
@@ -97,6 +137,16 @@ class Experts:
         The hottest expert over the mean.
     seed : int
         Of routing and tokens.
+    layout : str
+        How rows lie where they arrive.
+    algo : str
+        Fused operators, or all-to-alls one after the other.
+    replicas : int
+        Slots for replicas of experts.
+    uneven : float
+        By which part of `tokens` the ranks' own numbers differ from it at most.
+    late_ps : int
+        By how much the last rank calls later than the first at most.
     """
 
     experts: int | None = None
@@ -107,6 +157,31 @@ class Experts:
     routing: str = "balanced"
     skew: float | None = None
     seed: int = 1
+    layout: str = EXPERT
+    algo: str = FUSED
+    replicas: int = 0
+    uneven: float = 0.0
+    late_ps: int = 0
+
+    def run(self, way: Way, op: str, ranks: int) -> ExpertParallel:
+        """Return one operator of this layer between the first `ranks` dies."""
+        experts = self.experts or default_experts(ranks, self.replicas)
+        routing = Routing(self.routing, experts, self.topk, self.skew, self.seed)
+        generator = np.random.default_rng(self.seed)
+        tokens = uneven_tokens(self.tokens, self.uneven, ranks, generator)
+        return ExpertParallel(
+            op,
+            way.fabric,
+            place_ranks(way.fabric, ranks),
+            routing,
+            tokens,
+            self.hidden,
+            self.quant,
+            layout=self.layout,
+            placement=replicated(routing, ranks, tokens, self.replicas),
+            start_ps=late_starts(self.late_ps, ranks, generator),
+            method=self.algo,
+        )
 
 
 def _bench(
@@ -124,22 +199,52 @@ def _bench(
     routing: str,
     skew: float | None,
     seed: int,
+    layout: str,
+    algo: str,
+    replicas: int,
+    uneven: float,
+    late: int,
+    detail: bool,
     **way_options: Any,
 ) -> None:
     ways = choose_ways(**way_options, usual="aiv,sdma" if plot else "auto")
-    layer = Experts(experts, tokens, topk, hidden, quant, routing, skew, seed)
+    layer = Experts(
+        experts,
+        tokens,
+        topk,
+        hidden,
+        quant,
+        routing,
+        skew,
+        seed,
+        layout,
+        algo,
+        replicas,
+        uneven,
+        late,
+    )
     header = [
         f"fabric {ways[0].fabric.name}, {tokens} tokens a rank, hidden {hidden}, top-{topk}, "
         f"{quant} dispatch, bfloat16 combine, routing {routing}"
         + (f" with skew {skew:g}" if skew else "")
+        + (f", {replicas} replicas" if replicas else "")
+        + (f", token counts uneven by {uneven:g}" if uneven else "")
+        + (f", late by up to {format_time(late)}" if late else "")
+        + (f", layout {layout}" if layout != EXPERT else "")
         + f", seed {seed}",
         *legend("(n-1)/n"),
     ]
     results = Results(header, as_json=as_json, plot=plot, where=ways[0].fabric.name)
     cases = [(op, way, ranks) for op in ops for way in ways for ranks in ep]
+    runs: list[tuple[str, ExpertParallel, FusedTiming]] = []
     for op, way, ranks in progress(cases, "bench", as_json=as_json):
-        results.add(moe_row(way, op, layer, ranks, payload))
+        run = layer.run(way, op, ranks)
+        timing = run.timing(way.transport, way.plane)
+        results.add(_row(run, timing, payload))
+        runs.append((f"{op} ep{ranks} by {timing.transport}", run, timing))
     results.close()
+    if detail and not as_json:
+        _print_details(runs)
 
 
 def moe_row(way: Way, op: str, layer: Experts, ranks: int, payload: str) -> Row:
@@ -158,12 +263,12 @@ def moe_row(way: Way, op: str, layer: Experts, ranks: int, payload: str) -> Row:
     payload : {"auto", "real", "size"}
         Whether bytes are moved and checked.
     """
-    gate = Routing(
-        layer.routing, layer.experts or default_experts(ranks), layer.topk, layer.skew, layer.seed
-    )
-    places = place_ranks(way.fabric, ranks)
-    run = ExpertParallel(op, way.fabric, places, gate, layer.tokens, layer.hidden, layer.quant)
-    timing = run.timing(way.transport, way.plane)
+    run = layer.run(way, op, ranks)
+    return _row(run, run.timing(way.transport, way.plane), payload)
+
+
+def _row(run: ExpertParallel, timing: FusedTiming, payload: str) -> Row:
+    op, ranks = run.op, run.ranks
     real = moves_bytes(payload, run.peak_bytes, f"{op} on {ranks} ranks")
     return Row.timed(
         timing.time_ps,
@@ -171,7 +276,7 @@ def moe_row(way: Way, op: str, layer: Experts, ranks: int, payload: str) -> Row:
         (ranks - 1) / ranks,
         op=op,
         case=f"ep{ranks}",
-        algorithm="fused",
+        algorithm=run.method,
         transport=timing.transport,
         plane=timing.plane,
         ranks=ranks,
@@ -179,7 +284,28 @@ def moe_row(way: Way, op: str, layer: Experts, ranks: int, payload: str) -> Row:
         efficiency=timing.efficiency,
         busiest_link=timing.busiest,
         busiest_link_utilisation=timing.busiest_utilisation,
-        count=layer.tokens * layer.topk * layer.hidden,
-        dtype=layer.quant if op == DISPATCH and layer.quant != "none" else "bfloat16",
+        count=run.size_bytes // run.copy_bytes * run.hidden,
+        dtype=run.quant if op == DISPATCH and run.quant != "none" else "bfloat16",
         redop="sum" if op == COMBINE else "none",
     )
+
+
+def _print_details(runs: list[tuple[str, ExpertParallel, FusedTiming]]) -> None:
+    """Print the spreads of every row, and a picture of the experts' load."""
+    from ubnet.report.moe_detail import Spread, load_picture, spreads
+    from ubnet.report.table import Column, figure, open_console, print_columns, print_lines
+
+    columns = [
+        Column[Spread]("# over ranks, peers, experts", "#", lambda s: s.what, True),
+        Column[Spread]("min", "", lambda s: figure(s.least)),
+        Column[Spread]("mean", "", lambda s: figure(s.mean)),
+        Column[Spread]("p99", "", lambda s: figure(s.p99)),
+        Column[Spread]("max", "", lambda s: figure(s.most)),
+        Column[Spread]("unit", "", lambda s: s.unit, True),
+        Column[Spread]("max at", "", lambda s: str(s.where)),
+    ]
+    console = open_console(sys.stdout)
+    for title, run, timing in runs:
+        loads = run.plan.counts.sum(axis=0)
+        print_lines(["", title, f"load of expert slots |{load_picture(loads)}|"], console)
+        print_columns(list(spreads(run, timing)), columns, console)

@@ -44,7 +44,7 @@ def paper(names: tuple[str, ...], as_json: bool) -> None:
     console = open_console(sys.stdout)
     if not as_json:
         print_lines(LINES, console)
-    for name, make in progress(makers, "paper"):
+    for name, make in progress(makers, "paper", as_json=as_json):
         figures = list(make(load_fabric))
         if as_json:
             for each in figures:
