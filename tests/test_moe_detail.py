@@ -29,7 +29,7 @@ def test_a_late_rank_makes_the_others_wait_and_not_move(cloudmatrix, op):
     moving = skewed.rank_time_ps - skewed.waiting_ps
     assert moving.max() <= (even.rank_time_ps - even.waiting_ps).max() * 1.01
     assert skewed.time_ps > even.time_ps + 50e6
-    assert skewed.rank_time_ps[5] < even.time_ps
+    assert skewed.rank_time_ps[5] <= even.time_ps
 
 
 def test_alike_ranks_wait_for_a_flight_only(cloudmatrix):
@@ -101,7 +101,7 @@ def test_the_command_takes_layouts_replicas_and_details(capsys):
         shown = capsys.readouterr().out
         assert "of it waiting for others" in shown
         assert "load of expert slots |" in shown
-        assert "8 replicas, token counts uneven by 0.5, late by up to 20us" in shown
+        assert "8 replicas, token counts uneven by 0.5, late by up to 20 us" in shown
         rows = [
             row.split() for row in shown.splitlines() if row.startswith(("dispatch", "combine"))
         ]
