@@ -7,11 +7,13 @@
 - `transfer_prompt`: all of it for one prompt.
 - `Carrier`: many transfers in one virtual clock: submit, advance, poll, cancel.
 - `Deployment`, `Requests`, `serve`: many requests with arrivals and queues.
+- `write_to_ranks`: blocks between the ranks of a program, under mpirun too.
 - `burst`, `dispatch_beside_kv`: what the mapping of sources and the plane of its own are for.
 - `TransferEngine`, `Agent`: Mooncake's and NIXL's calls on top of it.
 """
 
 from .beside_decode import dispatch_beside_kv
+from .between_ranks import write_to_ranks
 from .blocks import BlockList
 from .burst import burst
 from .cache import PagedCache, prompt_blocks
@@ -62,4 +64,5 @@ __all__ = [
     "serve",
     "transfer",
     "transfer_prompt",
+    "write_to_ranks",
 ]
