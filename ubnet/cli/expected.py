@@ -81,7 +81,9 @@ def wrong_elements(call: Call, arena: Arena, numbers: Numbers, first: Ints) -> i
     """
     if call.op in SUMS:
         return _wrong_sums(call, arena, numbers, first)
-    if call.op not in MOVES:
+    if call.op in PREFIXES:
+        return _wrong_prefixes(call, arena, numbers, first)
+    if call.op == "barrier":
         return 0
     wrong = 0
     for rank in map(int, arena.held):
@@ -148,8 +150,28 @@ def _wrong_sums(call: Call, arena: Arena, numbers: Numbers, first: Ints) -> int:
     return wrong
 
 
+def _wrong_prefixes(call: Call, arena: Arena, numbers: Numbers, first: Ints) -> int:
+    """Compare each rank with the sums over the ranks below it, and itself in a scan."""
+    wrong, total = 0, np.zeros(0, dtype=np.int64)
+    for rank in map(int, arena.held):
+        output = arena.output(rank)
+        if rank == 0:
+            total = np.zeros(len(output), dtype=np.int64)
+        own = np.empty(len(output), dtype=np.int64)
+        numbers.fill(own, rank, int(first[rank]))
+        if call.op == "scan":
+            wrong += wrong_equal(output, total + own)
+        elif rank:  # nobody may rely on what an exscan leaves on rank 0
+            wrong += wrong_equal(output, total)
+        total += own
+    return wrong
+
+
 SUMS = ("all_reduce", "reduce", "reduce_scatter")
-"""The operations whose results are sums."""
+"""The operations whose results are sums over all ranks."""
+
+PREFIXES = ("scan", "exscan")
+"""The operations whose results are sums over the ranks so far."""
 
 MOVES: dict[str, Callable[[Call, int], Parts]] = {
     "all_to_all": _all_to_all,
