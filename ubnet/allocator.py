@@ -73,7 +73,7 @@ RECENT = 256  # recently used instants of the waiting queue; a power of two
 
 
 # The state is a handful of tables (numpy record arrays): one row holds what is used together.
-FLOWS = [
+FLOWS = [  # two cache lines
     ("level", "f8"),  # rate over weight
     ("weight", "f8"),
     ("cap", "f8"),  # bytes/s; inf where no cap can hold the flow back
@@ -84,9 +84,9 @@ FLOWS = [
     ("open_in", "i4"),  # the filling in which it still rises
     ("position", "i4"),  # among the active ones, or -1
     ("left", "f8"),  # bytes left at `since_ps`
-    ("since_ps", "i8"),  # when `rate` last changed
+    # The latest of its start and its dependencies' ends; later on, when `rate` last changed.
+    ("since_ps", "i8"),
     ("volume", "i8"),
-    ("ready_ps", "i8"),  # the latest of its start and its dependencies' ends
     ("startup_ps", "i8"),
     ("finish_ps", "i8"),  # -1 before
     ("pending", "i4"),  # dependencies that have not ended
@@ -116,17 +116,19 @@ LINKS = [
     ("crowd", "i4"),  # its active flows
     ("touched", "i4"),  # the last region that it was part of
     ("left_in", "i4"),  # the last region before which a flow left it
+    ("held", "i4"),  # flows outside of the region that it holds back
     ("stop_level", "f8"),  # the level at which it stopped flows inside; inf where it did not
     ("offer", "f8"),  # what the flows outside of the region leave, and what rounding lost of it
     ("offer_low", "f8"),
     ("capacity", "f8"),
     ("bytes", "f8"),  # carried by flows that have ended, times share
-    ("held", "i4"),  # flows outside of the region that it holds back
     ("changed", "i4"),  # column of the links that flows have left
     ("position", "i4"),  # among the busy links
     ("column", "i4"),  # of the dense matrix, or -1
     ("busy", "i4"),  # column of the busy links
     ("region", "i4"),  # column of the region's links
+    ("spare", "i4"),
+    ("room", "i8"),  # to two cache lines
 ]
 LISTS = [  # columns of flow ids, and of what goes with them
     ("due_ps", "i8"),  # ends of the active flows at their present rates
@@ -398,7 +400,7 @@ def _finish(
     while edge >= 0:
         waiter = np.int64(edges.flow[edge])
         flows.pending[waiter] -= 1
-        flows.ready_ps[waiter] = max(flows.ready_ps[waiter], now)
+        flows.since_ps[waiter] = max(flows.since_ps[waiter], now)
         if flows.pending[waiter] == 0:
             _push_waiting(
                 clock,
@@ -406,7 +408,7 @@ def _finish(
                 lists,
                 recent,
                 waiter,
-                flows.ready_ps[waiter] + flows.startup_ps[waiter],
+                flows.since_ps[waiter] + flows.startup_ps[waiter],
             )
         edge = edges.next[edge]
 
@@ -859,7 +861,7 @@ def enqueue(engine: tuple[Any, ...], dep_ptr: I8, dep: I8, first_edge: Int) -> I
         for j in range(dep_ptr[k], dep_ptr[k + 1]):
             before = dep[j]
             if flows.finish_ps[before] >= 0:
-                flows.ready_ps[flow] = max(flows.ready_ps[flow], flows.finish_ps[before])
+                flows.since_ps[flow] = max(flows.since_ps[flow], flows.finish_ps[before])
                 continue
             edges.flow[edge] = flow
             edges.next[edge] = flows.first_edge[before]
@@ -868,7 +870,7 @@ def enqueue(engine: tuple[Any, ...], dep_ptr: I8, dep: I8, first_edge: Int) -> I
             edge += 1
         if flows.pending[flow] == 0:
             _push_waiting(
-                clock, flows, lists, recent, flow, flows.ready_ps[flow] + flows.startup_ps[flow]
+                clock, flows, lists, recent, flow, flows.since_ps[flow] + flows.startup_ps[flow]
             )
         for h in range(flows.first_hop[flow], flows.first_hop[flow + 1]):
             hops.flow[h] = flow

@@ -21,6 +21,7 @@ from ubnet.flowcheck import (
     reals,
 )
 
+CACHE_LINE = 64
 # The values of fresh rows where they are not 0.
 FRESH = {
     "finish_ps": -1,
@@ -385,7 +386,7 @@ class FlowSim:
         hops.share[hop : hop + n_hops] = columns["route_share"]
         flows.first_hop[first + 1 : first + n + 1] = hop + columns["route_ptr"][1:]
         flows.volume[rows] = flows.left[rows] = columns["nbytes"]
-        flows.ready_ps[rows] = columns["start_ps"]
+        flows.since_ps[rows] = columns["start_ps"]
         flows.startup_ps[rows] = columns["startup_ps"]
         flows.weight[rows] = columns["weight"]
         flows.cap[rows] = columns["rate_cap"]
@@ -428,7 +429,10 @@ def _matrix(n: int) -> Dense:
 
 def _rows(columns: list[tuple[str, str]], n: int) -> Any:
     """Return a fresh table of n rows."""
-    table = np.zeros(n, np.dtype(columns, align=True)).view(np.recarray)
+    kind = np.dtype(columns, align=True)
+    raw = np.zeros(n * kind.itemsize + CACHE_LINE, np.uint8)
+    first = -raw.ctypes.data % CACHE_LINE  # no row spans more cache lines than it must
+    table = raw[first : first + n * kind.itemsize].view(kind).view(np.recarray)
     for name, _ in columns:
         if name in FRESH:
             table[name] = FRESH[name]
