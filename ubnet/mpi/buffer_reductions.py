@@ -37,7 +37,7 @@ class BufferReductions(CommHandle):
         here = self._here
         mine = here.check_root(root) == here.rank
         spec = read_spec(recvbuf, writable=True, rank=0 if mine else PROC_NULL)
-        source = _operand(sendbuf, spec if mine else None)
+        source = operand(sendbuf, spec if mine else None)
         output = spec.elements() if mine else None
         return _reduction(here, "reduce", source, output, op, source.count, root=root)
 
@@ -45,7 +45,7 @@ class BufferReductions(CommHandle):
         """Combine the elements of all members at every member."""
         here = self._here
         spec = read_spec(recvbuf, writable=True)
-        source = _operand(sendbuf, spec)
+        source = operand(sendbuf, spec)
         return _reduction(here, "all_reduce", source, spec.elements(), op, source.count)
 
     def _Reduce_scatter_block(self, sendbuf: Any, recvbuf: Any, op: Op = SUM) -> Call:
@@ -82,25 +82,8 @@ class BufferReductions(CommHandle):
         _check_counts(source, spec, counts, here.rank, replacing)
         output = spec.elements()[: counts[here.rank]]
         maker = partial(schedules.uneven_reduce_scatter, counts=counts)
-        agree = (("counts", counts), *_agreed(source, op))
-        return _combining(here, agree, maker, source, output, op)
-
-    def _Scan(self, sendbuf: Any, recvbuf: Any, op: Op = SUM) -> Call:
-        """Combine the elements of the members up to this one."""
-        return self._prefix(sendbuf, recvbuf, op, inclusive=True)
-
-    def _Exscan(self, sendbuf: Any, recvbuf: Any, op: Op = SUM) -> Call:
-        """Combine the elements of the members before this one."""
-        return self._prefix(sendbuf, recvbuf, op, inclusive=False)
-
-    def _prefix(self, sendbuf: Any, recvbuf: Any, op: Op, *, inclusive: bool) -> Call:
-        here = self._here
-        spec = read_spec(recvbuf, writable=True)
-        source = _operand(sendbuf, spec)
-        maker = partial(schedules.prefix, count=source.count, inclusive=inclusive)
-        agree = (("count", source.count), *_agreed(source, op))
-        output = spec.elements() if inclusive or here.rank else None
-        return _combining(here, agree, maker, source, output, op)
+        agree = (("counts", counts), *agreed(source, op))
+        return combining(here, agree, maker, source, output, op)
 
     Reduce, Ireduce, Reduce_init = forms(_Reduce)
     Allreduce, Iallreduce, Allreduce_init = forms(_Allreduce)
@@ -108,8 +91,6 @@ class BufferReductions(CommHandle):
         _Reduce_scatter_block
     )
     Reduce_scatter, Ireduce_scatter, Reduce_scatter_init = forms(_Reduce_scatter)
-    Scan, Iscan, Scan_init = forms(_Scan)
-    Exscan, Iexscan, Exscan_init = forms(_Exscan)
 
 
 def _reduction(
@@ -129,22 +110,25 @@ def _reduction(
         itemsize=max(source.datatype.extent, 1),
         commutative=op.Is_commutative(),
     )
-    agree = (("count", count), ("root", root), *_agreed(source, op))
-    return _combining(here, agree, maker, source, output, op)
+    agree = (("count", count), ("root", root), *agreed(source, op))
+    return combining(here, agree, maker, source, output, op)
 
 
-def _combining(
+def combining(
     here: Communicator, agree: Any, maker: Any, source: Spec, output: Array | None, op: Op
 ) -> Call:
-    combine = op.on(source.datatype)
+    """Return the call of a reduction."""
+    combine = op._on(source.datatype)
     return Call(collective(here, agree, maker, source.elements(), output, reduce=combine))
 
 
-def _agreed(source: Spec, op: Op) -> tuple[tuple[str, Hashable], ...]:
+def agreed(source: Spec, op: Op) -> tuple[tuple[str, Hashable], ...]:
+    """Return what all members of a reduction must give alike."""
     return ("datatype", source.datatype.typestr), ("op", op._name or "of the program's own")
 
 
-def _operand(sendbuf: Any, received: Spec | None) -> Spec:
+def operand(sendbuf: Any, received: Spec | None) -> Spec:
+    """Return what a rank combines: its buffer, or in place what it receives into."""
     if in_place(sendbuf) and received is not None:
         return received
     source = read_spec(sendbuf, writable=False)

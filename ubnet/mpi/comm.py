@@ -16,6 +16,7 @@ from .exception import Exception as MPIException
 from .group import Group
 from .object_collectives import ObjectCollectives
 from .object_messages import ObjectMessages
+from .scans import Scans
 
 
 class Comm(BufferMessages, ObjectMessages, BufferCollectives, BufferReductions, ObjectCollectives):
@@ -130,7 +131,7 @@ class Comm(BufferMessages, ObjectMessages, BufferCollectives, BufferReductions, 
         here = self._here
         if self._name == "COMM_WORLD":
             raise MPIException(ERR_COMM, f"{here.name} cannot be freed")
-        super().Free()
+        self._let_go()
 
     def Disconnect(self) -> None:
         """Let it go."""
@@ -152,7 +153,7 @@ class Comm(BufferMessages, ObjectMessages, BufferCollectives, BufferReductions, 
         return made
 
 
-class Intracomm(Comm):
+class Intracomm(Scans, Comm):
     """A communicator of one group.
 
     Parameters

@@ -132,10 +132,10 @@ class Datatype(Handle):
         dtype = self._layout.dtype
         return "V" if dtype is None else dtype.char
 
-    def count_in(self, nbytes: int) -> int:
+    def _count_in(self, nbytes: int) -> int:
         """Return how many elements so many bytes of the wire are; UNDEFINED if not a whole number.
 
-        >>> DOUBLE.count_in(24), DOUBLE.count_in(25) == UNDEFINED
+        >>> DOUBLE._count_in(24), DOUBLE._count_in(25) == UNDEFINED
         (3, True)
         """
         size = self._layout.size

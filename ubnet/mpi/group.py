@@ -113,6 +113,11 @@ class Group(Handle):
         """Return the members outside of ranges (first, last, stride)."""
         return self.Excl(_unroll(ranks))
 
+    def Free(self) -> None:
+        """Free the group; the handle is GROUP_NULL then."""
+        _ = self._members
+        self._let_go()
+
     size = property(Get_size, doc="Number of members.")
     rank = property(Get_rank, doc="Which member this rank is.")
 

@@ -62,11 +62,11 @@ class Handle:
 
     def free(self) -> None:
         """Free what it stands for, unless it is predefined or null."""
-        if self and not self._name:
-            self.Free()
+        if not self._name:
+            self._let_go()
 
-    def Free(self) -> None:
-        """Free what it stands for; the handle is null then, unless it is MPI's own."""
+    def _let_go(self) -> None:
+        """Stand for nothing any more, unless this is MPI's own handle."""
         if not (self._name and predefined(self._name) is self):
             self._ref, self._name = None, ""
 

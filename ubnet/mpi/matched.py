@@ -98,7 +98,7 @@ class Message(Handle):
         if self._ref is None:
             raise MPIException(ERR_REQUEST, "the message is MESSAGE_NULL")
         ref: Match = self._ref
-        self.Free()
+        self._let_go()
         return ref
 
 

@@ -44,11 +44,11 @@ class ObjectCollectives(CommHandle):
 
     def gather(self, sendobj: Any, root: int = 0) -> list[Any] | None:
         """Return the objects of all members at the root, in their order, else None."""
-        return _gather(self._here, sendobj, root, "gather")
+        return gather(self._here, sendobj, root, "gather")
 
     def scatter(self, sendobj: Sequence[Any] | None, root: int = 0) -> Any:
         """Return object r of the root at member r."""
-        return _scatter(self._here, sendobj, root, "scatter")
+        return scatter(self._here, sendobj, root, "scatter")
 
     def allgather(self, sendobj: Any) -> list[Any]:
         """Return the objects of all members, in their order."""
@@ -71,21 +71,6 @@ class ObjectCollectives(CommHandle):
         here = self._here
         return _bcast(here, _reduce(here, sendobj, op, 0, "allreduce"), 0, "allreduce")
 
-    def scan(self, sendobj: Any, op: Combine = SUM) -> Any:
-        """Return the objects of the members up to this one combined: worked out at member 0."""
-        here = self._here
-        items = _gather(here, sendobj, 0, "scan")
-        return _scatter(here, _prefixes(items, op), 0, "scan")
-
-    def exscan(self, sendobj: Any, op: Combine = SUM) -> Any:
-        """Return the objects of the members before this one combined, None at member 0."""
-        here = self._here
-        items = _gather(here, sendobj, 0, "exscan")
-        prefixes = _prefixes(items, op)
-        if prefixes is not None:
-            prefixes = [None, *prefixes[:-1]]
-        return _scatter(here, prefixes, 0, "exscan")
-
 
 def _bcast(here: Communicator, obj: Any, root: int, call: str) -> Any:
     mine = here.check_root(root) == here.rank
@@ -95,34 +80,28 @@ def _bcast(here: Communicator, obj: Any, root: int, call: str) -> Any:
     return load(data if mine else received)
 
 
-def _gather(here: Communicator, obj: Any, root: int, call: str) -> list[Any] | None:
+def gather(here: Communicator, obj: Any, root: int, call: str) -> list[Any] | None:
+    """Return all members' objects at the root, in the name of a call."""
     mine = here.check_root(root) == here.rank
     received = _run(here, "gather", call, [pickle.dumps(obj)], root)
     return _objects(received) if mine else None
 
 
-def _scatter(here: Communicator, objects: Any, root: int, call: str) -> Any:
+def scatter(here: Communicator, objects: Any, root: int, call: str) -> Any:
+    """Return this member's one of the root's objects, in the name of a call."""
     mine = here.check_root(root) == here.rank
     data = dump_each(objects, here.size) if mine else []
     return _objects(_run(here, "scatter", call, data, root))[0]
 
 
 def _reduce(here: Communicator, obj: Any, op: Combine, root: int, call: str) -> Any:
-    items = _gather(here, obj, root, call)
+    items = gather(here, obj, root, call)
     if items is None:
         return None
     result = items[0]
     for item in items[1:]:
         result = op(result, item)
     return result
-
-
-def _prefixes(items: list[Any] | None, op: Combine) -> list[Any] | None:
-    if items is None:
-        return None
-    for place in range(1, len(items)):
-        items[place] = op(items[place - 1], items[place])
-    return items
 
 
 def _run(

@@ -98,7 +98,7 @@ class Op(Handle):
         """Free the operation."""
         if self._name:
             raise MPIException(ERR_OP, f"MPI.{self._name} is predefined and cannot be freed")
-        super().Free()
+        self._let_go()
 
     def Reduce_local(self, inbuf: Any, inoutbuf: Any) -> None:
         """Combine two buffers of this rank into the second."""
@@ -110,7 +110,7 @@ class Op(Handle):
             raise ValueError("mismatch in send and receive MPI datatypes")
         if left.count != right.count:
             raise ValueError(f"mismatch in send count {left.count} and receive count {right.count}")
-        combine = self.on(left.datatype)
+        combine = self._on(left.datatype)
         if isinstance(combine, str):
             from ubnet.reductions import reduction
 
@@ -118,7 +118,7 @@ class Op(Handle):
         held = right.elements()
         held[...] = combine(left.elements(), held)
 
-    def on(self, datatype: Datatype) -> str | Callable[[Array, Array], Array]:
+    def _on(self, datatype: Datatype) -> str | Callable[[Array, Array], Array]:
         """Return how arrays of a datatype are combined, as `ubnet.replay.replay` takes it.
 
         Raises

@@ -217,7 +217,7 @@ class Request(Handle):
         """Let the operation go on without a handle."""
         if self._ref is None:
             raise MPIException(ERR_REQUEST, "the request is REQUEST_NULL")
-        self._ref = None
+        self._let_go()
 
     def _end(self, status: Status | None) -> Any:
         """Take the end of the operation; unless it can be started again the request is null."""

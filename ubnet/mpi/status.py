@@ -83,7 +83,7 @@ class Status:
 
     def Get_count(self, datatype: Datatype = BYTE) -> int:
         """Return how many elements the message holds; UNDEFINED if not a whole number."""
-        return datatype.count_in(self._nbytes)
+        return datatype._count_in(self._nbytes)
 
     def Get_elements(self, datatype: Datatype) -> int:
         """Return how many basic elements the message holds."""
@@ -94,7 +94,7 @@ class Status:
             if rest not in (0, first):
                 return UNDEFINED
             return 2 * whole + (rest == first)
-        return datatype.count_in(self._nbytes)
+        return datatype._count_in(self._nbytes)
 
     def Set_elements(self, datatype: Datatype, count: int) -> None:
         """Set the number of elements."""

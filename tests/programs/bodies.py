@@ -1,0 +1,17 @@
+"""Every body of the tests of messages and collectives, one after another, as one program."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+import bodies_collectives
+import bodies_p2p
+from mpi4py import MPI
+
+comm = MPI.COMM_WORLD
+for name, body in {**bodies_p2p.BODIES, **bodies_collectives.BODIES}.items():
+    body(comm.Dup())
+    comm.Barrier()
+    if comm.rank == 0:
+        print(f"{name} at {MPI.Wtime() * 1e6:.6f} us")
