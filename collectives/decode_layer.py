@@ -100,8 +100,8 @@ def run_layers(tasks: Sequence[Task], layers: int, batches: int) -> Timeline:
     """Run micro-batches through all layers; each task begins as soon as it may.
 
     A task waits for the one before it of its micro-batch and for its lane. Who could begin first
-    gets the lane; at the same time the one in the lower layer, then the one that is further
-    along in it (so that micro-batches do not stay in step), then the lower micro-batch.
+    gets the lane; at the same time the lower layer, then the shorter task (a short gate frees
+    a long dispatch), then the one that is further along, then the lower micro-batch.
 
     Parameters
     ----------
@@ -147,7 +147,7 @@ def run_layers(tasks: Sequence[Task], layers: int, batches: int) -> Timeline:
 
 def _turn(
     tasks: Sequence[Task], free: Mapping[str, int], ready_ps: int, at: int, batch: int
-) -> tuple[int, int, int, int]:
-    """Return what decides who is next: when it may begin, its layer, how far it is, its number."""
+) -> tuple[int, int, int, int, int]:
+    """Return what decides who is next: when it may begin, its layer, length, step and number."""
     layer, step = divmod(at, len(tasks))
-    return max(ready_ps, free[tasks[step].lane]), layer, -step, batch
+    return max(ready_ps, free[tasks[step].lane]), layer, tasks[step].duration_ps, -step, batch

@@ -6,20 +6,20 @@ for half of them and for all of them; computing times are given (assumed: change
     one batch of 96 tokens a die: 42.816 ms for 61 layers, the longest lane 26.840 ms
       dispatch  hidden  0.000 ms, exposed  8.745 ms
       combine   hidden  0.000 ms, exposed  7.231 ms
-    two micro-batches of 48: 34.295 ms for 61 layers, the longest lane 26.840 ms
-      dispatch  hidden 14.011 ms, exposed  0.116 ms
-      combine   hidden  1.210 ms, exposed  7.340 ms
+    two micro-batches of 48: 30.928 ms for 61 layers, the longest lane 26.840 ms
+      dispatch  hidden 10.723 ms, exposed  3.403 ms
+      combine   hidden  7.865 ms, exposed  0.685 ms
     the second layer, in us from its first task on:
           0.0 + 150.0  batch 0  compute  attention
-        210.0 +  10.0  batch 0  compute  gate
-        280.1 + 115.8  batch 0  network  dispatch
-        280.1 + 150.0  batch 1  compute  attention
-        430.1 +  60.0  batch 0  compute  experts
-        490.1 +  70.1  batch 0  network  combine
-        490.1 +  10.0  batch 1  compute  gate
-        560.2 + 115.8  batch 1  network  dispatch
-        710.2 +  60.0  batch 1  compute  experts
-        770.2 +  70.1  batch 1  network  combine
+        150.0 +  10.0  batch 0  compute  gate
+        160.0 + 115.8  batch 0  network  dispatch
+        160.0 + 150.0  batch 1  compute  attention
+        310.0 +  10.0  batch 1  compute  gate
+        320.0 +  60.0  batch 0  compute  experts
+        320.0 + 115.8  batch 1  network  dispatch
+        435.8 +  70.1  batch 0  network  combine
+        435.8 +  60.0  batch 1  compute  experts
+        505.9 +  70.1  batch 1  network  combine
 """
 
 from ubnet import load_fabric
