@@ -84,3 +84,20 @@ def test_misuse_is_named(cloudmatrix):
         LoadingSetup(source="tape")
     with pytest.raises(OptionError, match="give 1 or more of each"):
         LoadingSetup(shards=0)
+
+
+@pytest.mark.slow
+def test_the_paper_command_shows_the_table_and_what_is_predicted():
+    from ubnet.fabrics import load_fabric
+    from ubnet.report.paper import section
+
+    table = list(section("loading")(load_fabric))
+    assert len(table) == 14
+    assert sum(figure.kind == "fitted" for figure in table) == 2
+    assert all(figure.error is None or abs(figure.error) <= 0.03 for figure in table)
+    predicted = {figure.what: figure.ours for figure in section("pool")(load_fabric)}
+    assert 60 < predicted["hit to HBM, 128 tokens over UB"] < 120
+    assert (
+        predicted["320 prompts from one source"]
+        > 25 * predicted["320 prompts, TP32 to DP320, mapped"]
+    )

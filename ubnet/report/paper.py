@@ -7,6 +7,7 @@ from ubnet.fabric import Fabric
 
 from .paper_figure import Figure
 from .paper_moe import h800_rows, moe_predictions, moe_rows
+from .paper_pool import loading_rows, pool_rows
 from .paper_steps import step_rows
 from .paper_transfers import kv_rows, shape_rows, transfer_rows
 
@@ -34,6 +35,8 @@ SECTIONS: dict[str, Section] = {
     "moe": moe_rows,
     "h800": h800_rows,
     "kv": kv_rows,
+    "loading": loading_rows,
+    "pool": pool_rows,
     "steps": step_rows,
     "predictions": moe_predictions,
 }
