@@ -57,6 +57,7 @@ COLUMNS = 23  # of the matrix
 STEPS = 24  # rows frozen by the last filling
 LOWEST = 25  # the first of them that has changed since
 UNFIT = 26  # 1: flows have started that have no place in the rows
+CROWD = 27  # active flows when the dense regime began
 CLOCK_FIELDS = 32
 
 BLOCK_BITS = 6  # active flows in blocks of 64, each with its first end
@@ -65,7 +66,6 @@ NO_EVENT = 0
 ALL_EVENTS = 1
 WATCHED_END = 2
 MOST_COLUMNS = 2048
-DENSE_PAYS = 30  # entries of the matrix that cost as much as one hop of a flow
 # Of a heap. Ids and counts that are passed on are int64 from the start here and below: Numba
 # compiles a kernel once more for each literal and each width of integer it is called with.
 TOP = np.int64(0)
@@ -680,15 +680,11 @@ def _fill_all(
 
 @kernel
 def _want_dense(clock: I8, links: Table) -> None:
-    """Ask for a dense matrix where freezing its rows promises to beat freezing flows."""
-    columns = clock[BUSY_LINKS]
-    if clock[ODD_FLOWS] > 0 or columns > MOST_COLUMNS:
-        return
-    rows = np.int64(0)
-    for k in range(columns):
-        if links.stop_level[links.busy[k]] < np.inf:
-            rows += 1
-    if rows * columns < DENSE_PAYS * clock[HOPS]:
+    """Ask for the tables of the dense regime where all active flows are fit for it."""
+    columns = len(links) - 1
+    if columns > MOST_COLUMNS:
+        columns = clock[BUSY_LINKS]
+    if clock[ODD_FLOWS] == 0 and columns <= MOST_COLUMNS:
         clock[WANTED] = columns
 
 
@@ -707,7 +703,7 @@ def _reallocate(
         clock[MISSES] = 0
     else:
         clock[MISSES] += 1
-        clock[WAIT] = 1 << min(clock[MISSES], 5)
+        clock[WAIT] = 1 << max(1, min(clock[MISSES], 5))
         _fill_all(clock, flows, hops, links, lists, levels, blocks)
         if clock[MISSES] > 2:
             _want_dense(clock, links)
@@ -949,6 +945,22 @@ def _freeze_row(row: NDArray[np.float32], free: F8, rising: F8, level: float) ->
 
 
 @kernel
+def _freeze_flows(
+    flows: Table, hops: Table, links: Table, whole: I8, row: Int, free: F8, rising: F8, level: float
+) -> None:
+    """Do what `_freeze_row` does, flow by flow."""
+    h = links.first_hop[whole[LINK, row]]
+    while h >= 0:
+        flow = hops.flow[h]
+        if flows.row[flow] == row:
+            for g in range(flows.first_hop[flow], flows.first_hop[flow + 1]):
+                column = links.column[hops.link[g]]
+                free[column] -= level
+                rising[column] -= 1.0
+        h = hops.next[h]
+
+
+@kernel
 def _copy(source: F8, target: F8) -> None:
     """Copy a row."""
     for k in range(len(source)):
@@ -1103,7 +1115,11 @@ def _fill_rows(clock: I8, flows: Table, hops: Table, links: Table, dense: Any) -
         if matrix[column, column] != rising[column]:
             _gather(clock, flows, hops, links, dense, column)
         frozen += int(matrix[column, column])
-        _freeze_row(matrix[column], free, rising, level)
+        own, crowd = int(matrix[column, column]), links.crowd[whole[LINK, column]]
+        if 100 * own + 40 * crowd < len(free):  # in the time of one column of the matrix
+            _freeze_flows(flows, hops, links, whole, column, free, rising, level)
+        else:
+            _freeze_row(matrix[column], free, rising, level)
         whole[PLACE, column] = step
         whole[ORDER, step] = column
         reals[NEW_LEVEL, column] = level
@@ -1184,12 +1200,13 @@ def _build_rows(
 ) -> None:
     """Sort the active flows into rows by what holds them back, and the rows by level."""
     _, reals, whole, free_then, open_then = dense
-    now, n = clock[NOW], clock[BUSY_LINKS]
+    now, n = clock[NOW], len(reals[0])
     clock[COLUMNS] = n
+    clock[CROWD] = clock[ACTIVE]
     for link in range(len(links)):
         links.column[link] = -1
     for k in range(n):
-        link = links.busy[k]
+        link = k if n == len(links) - 1 else links.busy[k]
         links.column[link] = k
         whole[LINK, k] = link
         whole[PLACE, k] = UNPLACED
@@ -1198,7 +1215,7 @@ def _build_rows(
         free_then[0, k] = links.capacity[link]
         open_then[0, k] = float(links.crowd[link])
     for k in range(n):
-        link = links.busy[k]
+        link = whole[LINK, k]
         h = links.first_hop[link]
         while h >= 0:
             flow = hops.flow[h]
@@ -1288,6 +1305,22 @@ def _end_rows_due(
 
 
 @kernel
+def _lower(clock: I8, flows: Table, hops: Table, links: Table, dense: Any, flow: Int) -> None:
+    """Lower `LOWEST` to a snapshot before which one more flow fills none of its links."""
+    _, reals, whole, free_then, open_then = dense
+    snapshot = clock[LOWEST] // STRIDE
+    for h in range(flows.first_hop[flow], flows.first_hop[flow + 1]):
+        column = links.column[hops.link[h]]
+        snapshot = min(snapshot, whole[PLACE, column] // STRIDE)
+        while snapshot > 0:
+            level = reals[LEVEL, whole[ORDER, snapshot * STRIDE - 1]]
+            if free_then[snapshot, column] > level * (open_then[snapshot, column] + 1.0):
+                break
+            snapshot -= 1
+    clock[LOWEST] = min(clock[LOWEST], snapshot * STRIDE)
+
+
+@kernel
 def _start_in_rows(
     clock: I8, flows: Table, hops: Table, links: Table, lists: Table, dense: Any, n: Int
 ) -> None:
@@ -1304,9 +1337,11 @@ def _start_in_rows(
     for k in range(n):
         flow = lists.batch[k]
         row = np.int64(links.column[hops.link[flows.first_hop[flow]]])
+        _lower(clock, flows, hops, links, dense, flow)
         for h in range(flows.first_hop[flow], flows.first_hop[flow + 1]):
             column = links.column[hops.link[h]]
-            open_then[0, column] += 1.0
+            for snapshot in range(clock[LOWEST] // STRIDE + 1):
+                open_then[snapshot, column] += 1.0
             if whole[PLACE, column] < whole[PLACE, row]:
                 row = column
         if whole[PLACE, row] == UNPLACED:  # nothing there yet: into the order, at its end
@@ -1314,7 +1349,6 @@ def _start_in_rows(
             whole[ORDER, clock[STEPS]] = row
             clock[STEPS] += 1
         _join_row(clock, flows, hops, links, dense, flow, row, float(flows.volume[flow]))
-        clock[LOWEST] = 0
 
 
 @kernel
@@ -1339,7 +1373,7 @@ def work_dense(engine: tuple[Any, ...], dense: tuple[Any, ...], limit_ps: Int, u
         if clock[STALE] != 0 and clock[NOW] == limit_ps and not due and until != NO_EVENT:
             return int(limit_ps)
         if clock[STALE] != 0 and not due:
-            if clock[UNFIT] != 0 or clock[STEPS] * clock[COLUMNS] > 2 * DENSE_PAYS * clock[HOPS]:
+            if clock[UNFIT] != 0 or 2 * clock[ACTIVE] < clock[CROWD]:
                 break
             _reallocate_rows(clock, flows, hops, links, dense)
         now = clock[NEXT_END]
@@ -1359,7 +1393,7 @@ def work_dense(engine: tuple[Any, ...], dense: tuple[Any, ...], limit_ps: Int, u
         clock[REPORTED] = 0
     _unpack_rows(clock, flows, lists, blocks, dense)
     clock[DENSE] = 0
+    clock[MISSES] = -64 if clock[UNFIT] != 0 else 0  # unfit flows may well come again
     clock[UNFIT] = 0
-    clock[MISSES] = 0
     clock[WAIT] = 1  # a filling in full sets what the regions need
     return 0
