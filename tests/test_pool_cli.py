@@ -39,6 +39,21 @@ def test_many_pairs_share_the_fabric():
     assert many["algbw_GBps"] == pytest.approx(4 * 50, rel=0.05)
 
 
+def test_serving_shows_queues_and_the_hot_source():
+    words = ["kv-serve", "--requests", "300", "--streaming", "prompt,layers"]
+    rows = rows_of(*words)
+    assert [r["case"] for r in rows] == [
+        "spread, prompt", "spread, layers", "first, prompt", "first, layers",
+    ]  # fmt: skip
+    spread, layers, first, _ = rows
+    assert first["hot_busy"] > 5 * spread["hot_busy"]
+    assert first["even_busy"] == pytest.approx(spread["even_busy"], rel=0.05)
+    assert layers["transfer_avg_us"] < spread["transfer_avg_us"] / 10
+    assert spread["total_avg_us"] > spread["queue_avg_us"] + spread["transfer_avg_us"]
+    table = CliRunner().invoke(bench, [*words, "--sources", "2"]).output
+    assert table.count("node00.npu0.die0") >= 2
+
+
 def test_pool_rows_show_the_ratio_of_the_planes():
     words = ["pool", "--fabric", "cloudmatrix64", "--tokens", "128", "--readers", "1,8"]
     rows = rows_of(*words)
@@ -85,6 +100,9 @@ def test_pictures_are_drawn(tmp_path):
     [
         (["pool", "--readers", "0"], "whole numbers above 0"),
         (["pool", "--readers", "769", "--tokens", "128", "--payload", "size"], "has 768 dies"),
+        (["kv-serve", "--mapping", "none"], "'none' is none of spread, first"),
+        (["kv-serve", "--decode-dp", "321"], "the nearest that fit"),
+        (["kv-serve", "--rate", "0"], "a rate above 0"),
         (["kv-blocks", "--pairs", "385", "--payload", "size"], "at most 384"),
         (["model-load", "--cache", "pool,disk"], "disk is none of none, local, pool"),
         (["model-load", "--instances", "25", "--cache", "none"], "has 768 dies"),

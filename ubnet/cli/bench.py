@@ -15,6 +15,7 @@ OTHERS = {
     "combine": "MoE: the experts' results back to the tokens.",
     "moe": "MoE: dispatch and combine, one after the other.",
     "kv": "The KV cache of a prompt, from prefill to decode.",
+    "kv-serve": "Many requests from prefill to decode: queues, transfers and hot spots.",
     "kv-blocks": "The KV transfer engine by block size and batch, in nixlbench's columns.",
     "pool": "Blocks of the memory pool, read by many dies at once.",
     "model-load": "Models into dies, from a bucket or SSD, with and without a pool.",
@@ -60,6 +61,10 @@ def _load(name: str) -> click.Command:
         from ubnet.cli.bench_kv import kv
 
         return kv
+    if name == "kv-serve":
+        from ubnet.cli.bench_kv_serve import kv_serve
+
+        return kv_serve
     if name == "kv-blocks":
         from ubnet.cli.bench_kv_blocks import kv_blocks
 
