@@ -10,12 +10,14 @@ from ubnet.fabric import Fabric, Ints
 from ubnet.transport import Transport
 from ubnet.units import format_time
 
+from .forwarded import Forwarded
 from .fused import Fused
 from .fused_model import FusedModel, model_of
 from .gate import EXPERT, RANK, Gate
 from .layout import StaticBuffer
 from .placement import Placement, balanced_placement
 from .quantise import BF16_BYTES, bytes_per_copy
+from .rank_packed import rank_index
 from .routing import Routing
 from .staged import FusedTiming
 from .token_plan import TokenPlan, check_experts, token_plan
@@ -23,8 +25,8 @@ from .unfused import Unfused
 
 DISPATCH, COMBINE = "dispatch", "combine"
 OPS = (DISPATCH, COMBINE)
-FUSED, UNFUSED = "fused", "unfused"
-METHODS = (FUSED, UNFUSED)
+FUSED, UNFUSED, FORWARDED = "fused", "unfused", "forwarded"
+METHODS = (FUSED, UNFUSED, FORWARDED)
 EXPERTS = 256
 """Routed experts of the calibrated rows; `default_experts` goes up from here."""
 
@@ -57,8 +59,9 @@ class ExpertParallel:
         Where experts stand; None: in contiguous blocks.
     start_ps : ndarray of int64, shape (ranks,), or None
         When each rank calls; None: all at 0.
-    method : {"fused", "unfused"}
-        Fused operators, or all-to-alls one after the other (`ubnet.collectives.unfused`).
+    method : {"fused", "unfused", "forwarded"}
+        Fused operators, all-to-alls one after the other (`ubnet.collectives.unfused`), or two
+        hops over a rank of each node (`ubnet.collectives.forwarded`).
     early : bool
         A dispatch quantises before it sends, not where the tokens arrive.
     static : bool
@@ -187,11 +190,27 @@ class ExpertParallel:
 
     def _timed(self, transport: Transport) -> FusedTiming:
         fused = self.fused
-        stages: Fused | Unfused = fused
+        stages: Fused | Unfused | Forwarded = fused
         if self.method == UNFUSED:
             stages = Unfused(fused, self.plan.local_experts, self.static)
+        elif self.method == FORWARDED:
+            stages = Forwarded(fused, self._node_copies())
         staged = stages.dispatch(transport) if self.op == DISPATCH else stages.combine(transport)
         return staged.timed(self.fabric, transport, fused.started)
+
+    def _node_copies(self) -> Ints:
+        """Return how many tokens each rank has for each node, each counted once."""
+        nodes = len(np.unique(self.fabric.node_of[self.endpoints]))
+        if self.layout != RANK or self.ranks % nodes:
+            raise OptionError(
+                f"two hops carry a token once to each node: give layout 'rank', not "
+                f"{self.layout!r}, and a multiple of {nodes} ranks"
+            )
+        held = [
+            rank_index(self.gate.of(rank, count)[0], self.ranks, nodes, rank)
+            for rank, count in enumerate(self.plan.tokens.tolist())
+        ]
+        return np.array([np.bincount(h[h >= 0], minlength=nodes) for h in held])
 
     @property
     def fused(self) -> Fused:

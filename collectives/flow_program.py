@@ -1,5 +1,6 @@
 """A program of flows and delays that wait for each other, built stage by stage and run at once."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -90,14 +91,12 @@ class FlowProgram:
         ndarray of int64, shape (ranks,)
             An id for every rank.
         """
-        none = np.zeros(0, dtype=np.int64)
-        owner = np.concatenate([none, *(group[0] for group in groups)])
-        ids = np.concatenate([none, *(group[1] for group in groups)])
-        waits = np.bincount(owner, minlength=self.ranks)
-        zero, ptr = np.zeros(self.ranks, dtype=np.int64), np.zeros(self.ranks + 1, dtype=np.int64)
-        cap = np.full(self.ranks, np.inf)
-        idle = FlowColumns(zero, zero, ptr, none, np.zeros(0), cap, zero)
-        return self._add(idle, waits, ids[np.argsort(owner, kind="stable")], duration_ps)
+        return self._wait(self.ranks, duration_ps, groups)
+
+    def both(self, one: Ints, other: Ints) -> Ints:
+        """Return ids that end when those of both arrays have ended, one by one."""
+        each = np.arange(len(one))
+        return self._wait(len(one), 0, [(each, one), (each, other)])
 
     def run(self, capacity: Floats) -> Ints:
         """Simulate everything from time 0 on; return the end of each id in picoseconds."""
@@ -147,6 +146,16 @@ class FlowProgram:
     def bound(self, capacity: Floats) -> tuple[int, int]:
         """Return the least time in picoseconds by `ubnet.timing.lower_bound`, and its resource."""
         return lower_bound(self._whole(), self.loads(len(capacity)), capacity)
+
+    def _wait(self, count: int, duration_ps: ArrayLike, groups: Sequence[Group]) -> Ints:
+        """Add waits that use no link: number i waits for what the groups name for it."""
+        none = np.zeros(0, dtype=np.int64)
+        owner = np.concatenate([none, *(group[0] for group in groups)])
+        ids = np.concatenate([none, *(group[1] for group in groups)])
+        waits = np.bincount(owner, minlength=count)
+        zero, ptr = np.zeros(count, dtype=np.int64), np.zeros(count + 1, dtype=np.int64)
+        idle = FlowColumns(zero, zero, ptr, none, np.zeros(0), np.full(count, np.inf), zero)
+        return self._add(idle, waits, ids[np.argsort(owner, kind="stable")], duration_ps)
 
     def _add(
         self,

@@ -60,6 +60,14 @@ def test_every_step_of_the_design_gains_and_start_up_fades(monkeypatch):
     assert cuts[0] > 70 > cuts[-1]
 
 
+def test_replicas_recover_nearly_all_of_a_hot_expert():
+    figures = list(section("skew")(load_fabric))
+    recovered = [f.ours for f in figures if f.what.endswith("recovered")]
+    assert len(recovered) == 6
+    assert min(recovered) > 90
+    assert max(recovered) < 110
+
+
 def test_a_model_that_is_off_would_show():
     def slower(name, **options):
         return load_fabric(name, **options | ({"aiv_cores": 12} if "cloud" in name else {}))

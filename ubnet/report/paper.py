@@ -6,7 +6,7 @@ from ubnet.errors import OptionError, did_you_mean
 from ubnet.fabric import Fabric
 
 from .paper_figure import Figure
-from .paper_moe import h800_rows, moe_predictions, moe_rows
+from .paper_moe import h800_rows, moe_predictions, moe_rows, skew_rows
 from .paper_pool import loading_rows, pool_rows
 from .paper_steps import step_rows
 from .paper_transfers import kv_rows, shape_rows, transfer_rows
@@ -38,6 +38,7 @@ SECTIONS: dict[str, Section] = {
     "loading": loading_rows,
     "pool": pool_rows,
     "steps": step_rows,
+    "skew": skew_rows,
     "predictions": moe_predictions,
 }
 """All sections, in the order in which they are printed."""

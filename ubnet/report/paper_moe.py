@@ -5,8 +5,17 @@ routing, rank r on die r, the time of the last rank (P, section 4).
 """
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
-from ubnet.collectives.expert_parallel import COMBINE, DISPATCH, ExpertParallel, default_experts
+from ubnet.collectives.expert_parallel import (
+    COMBINE,
+    DISPATCH,
+    FORWARDED,
+    ExpertParallel,
+    default_experts,
+    replicated,
+)
+from ubnet.collectives.gate import RANK
 from ubnet.collectives.layout import StaticBuffer
 from ubnet.collectives.quantise import bytes_per_copy
 from ubnet.collectives.routing import Routing
@@ -27,6 +36,11 @@ BUFFERS = {"int8": 225, "none": 420}
 PREDICTED_EP = (16, 64, 128, 144, 288, 320)
 PREFILL_EP = (8, 16, 32, 64, 128)
 TOKENS = (4, 8, 16, 32, 64, 96, 128)
+NORMAL_EP = (8, 16, 32, 64)
+SKEWED_EP = (8, 16, 32)
+"""Ranks that 256 experts fill alike with 32 replicas and without them."""
+HOTTEST, REPLICAS = 30, 32
+"""X: the hottest expert can get 30 times the mean."""
 SEED = 1
 
 
@@ -37,13 +51,16 @@ def moe_time_us(
     transport: str,
     *,
     tokens: int = 128,
-    quant: str = "int8",
     routing: str = "balanced",
+    skew: float | None = None,
+    replicas: int = 0,
+    **options: Any,
 ) -> float:
-    """Return the time of one operator in microseconds."""
-    gate = Routing(routing, default_experts(ranks), seed=SEED)
+    """Return the time of one operator in microseconds; `options` are `ExpertParallel`'s."""
+    gate = Routing(routing, default_experts(ranks, replicas), skew=skew, seed=SEED)
     places = place_ranks(fabric, ranks)
-    run = ExpertParallel(op, fabric, places, gate, tokens, quant=quant)
+    placement = replicated(gate, ranks, tokens, replicas)
+    run = ExpertParallel(op, fabric, places, gate, tokens, placement=placement, **options)
     return run.timing(transport).time_ps / 1e6
 
 
@@ -79,6 +96,37 @@ def h800_rows(load: Load) -> Iterator[Figure]:
             ours = moe_time_us(fabric, op, ranks, "nvlink", quant="fp8")
             what = f"{op} EP {ranks}, NVLink inside a node"
             yield Figure("h800", what, "us", None, ours, PREDICTED)
+    for op in DEEP_EP:
+        for ranks in NORMAL_EP:
+            options: dict[str, Any] = {
+                "tokens": 4096,
+                "quant": "fp8",
+                "layout": RANK,
+                "method": FORWARDED,
+            }
+            ours = moe_time_us(fabric, op, ranks, "nvlink", **options)
+            what = f"{op} EP {ranks}, normal kernel (two hops), 4096 tokens"
+            yield Figure("h800", what, "us", None, ours, PREDICTED)
+
+
+def skew_rows(load: Load) -> Iterator[Figure]:
+    """Yield what the hottest expert at 30 times the mean costs, and what replicas recover."""
+    fabric = load("cloudmatrix384")
+    for op in (DISPATCH, COMBINE):
+        for ranks in SKEWED_EP:
+            even, hot, eplb = (
+                moe_time_us(fabric, op, ranks, "aiv", skew=skew, replicas=replicas)
+                for skew, replicas in ((None, 0), (HOTTEST, 0), (HOTTEST, REPLICAS))
+            )
+            what = f"{op} EP {ranks}"
+            for name, ours in (
+                ("all experts alike", even),
+                (f"hottest expert {HOTTEST}x the mean", hot),
+                (f"the same with {REPLICAS} replicas by EPLB", eplb),
+            ):
+                yield Figure("skew", f"{what}, {name}", "us", None, ours, PREDICTED)
+            recovered = 100 * (hot - eplb) / (hot - even)
+            yield Figure("skew", f"{what}, recovered", "%", None, recovered, PREDICTED)
 
 
 def moe_predictions(load: Load) -> Iterator[Figure]:
