@@ -22,7 +22,7 @@ import numpy as np
 
 from ubnet import load_fabric
 from ubnet.kv import Agent, Carrier
-from ubnet.kv.nixl import TransferHandle
+from ubnet.kv.nixl_handle import TransferHandle
 
 PAGE_TOKENS = 16
 LAYERS = 4

@@ -1,21 +1,21 @@
 """``ubnet bench kv``: the KV cache of a prompt from a prefill die to a decode die."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 import click
 
+from ubnet.cli.latency_row import LatencyResults, LatencyRow
 from ubnet.cli.memory import moves_bytes
 from ubnet.cli.options import Way, choose_ways, fabric_options, output_options, payload_options
 from ubnet.cli.pairs import find_pair
-from ubnet.cli.results import Results
 from ubnet.errors import OptionError
 from ubnet.idle_time import choose_transport
 from ubnet.kv import MODELS, find_model, transfer_prompt
 from ubnet.report.row import Row
-from ubnet.report.table import legend
 from ubnet.transport import WRITE
+from ubnet.units import PS_PER_US
 
 
 def _token_counts(context: click.Context, parameter: click.Parameter, value: str) -> list[int]:
@@ -82,9 +82,8 @@ def kv(
     header = [
         f"fabric {ways[0].fabric.name}, {model}: {each.bytes_per_token:,} B a token, "
         f"pages of {page_tokens} tokens, seed {seed}",
-        *legend("1"),
     ]
-    results = Results(header, as_json=as_json, plot=plot, where=ways[0].fabric.name)
+    results = LatencyResults(header, as_json=as_json, plot=plot, where=ways[0].fabric.name)
     for count in tokens:
         real = moves_bytes(payload, 2 * each.prompt_bytes(count), f"kv of {count} tokens")
         for way in ways:
@@ -104,7 +103,18 @@ class Prompt:
     seed: int = 1
 
 
-def kv_row(way: Way, prompt: Prompt, tokens: int, *, real: bool) -> Row:
+class PromptRow(LatencyRow):
+    """A row whose line of JSON has the fields of every bench and no more."""
+
+    __slots__ = ()
+
+    def record(self) -> dict[str, Any]:
+        """Return what ``--json`` prints."""
+        whole = LatencyRow.record(self)
+        return {f.name: whole[f.name] for f in fields(Row) if f.name in whole}
+
+
+def kv_row(way: Way, prompt: Prompt, tokens: int, *, real: bool) -> PromptRow:
     """Move the cache of one prompt and return its row.
 
     Parameters
@@ -137,7 +147,9 @@ def kv_row(way: Way, prompt: Prompt, tokens: int, *, real: bool) -> Row:
         payload=real,
         seed=prompt.seed,
     )
-    return Row.timed(
+    time_us = result.time_ps / PS_PER_US
+    post_us = result.messages * chosen.post_ps / PS_PER_US
+    return PromptRow.timed(
         result.time_ps,
         result.nbytes,
         op="kv",
@@ -151,4 +163,11 @@ def kv_row(way: Way, prompt: Prompt, tokens: int, *, real: bool) -> Row:
         busiest_link_utilisation=result.load.utilisation,
         count=result.nbytes,
         dtype="uint8",
+        block_bytes=prompt.page_tokens * find_model(prompt.model).bytes_per_layer,
+        batch=result.blocks,
+        latency_avg_us=time_us,
+        latency_p99_us=time_us,
+        prepare_us=0.0,
+        post_us=post_us,
+        transfer_us=time_us - post_us,
     )

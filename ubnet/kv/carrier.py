@@ -22,21 +22,13 @@ from ubnet.units import format_time
 from .job import Job
 from .plan import Plan, plan_bytes
 from .regions import Regions
+from .segment import Segment
 from .status import Status
 
 CHUNK_BYTES = 4 << 20
 """Assumed: 0.17 ms of a 200 Gb/s card, which is what a stopped transfer takes to drain."""
 
 START, DEADLINE = 0, 1
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class Segment:
-    """A process that takes part: its name, where it runs, and its registered memory."""
-
-    name: str
-    endpoint: int
-    regions: Regions
 
 
 @dataclass(eq=False)

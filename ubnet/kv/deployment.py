@@ -81,7 +81,10 @@ class Deployment:
         least = min(self.prefill_groups, self.slots, self.token_ps, self.prefill_rate)
         if least <= 0 or self.first_die < 0:
             raise OptionError(
-                f"a deployment has 1 prefill group, 1 slot, rates above 0 or more, not {self}"
+                "a deployment has 1 prefill group and 1 slot or more, rates above 0, and begins at "
+                f"die 0 or later; given: prefill_groups={self.prefill_groups}, slots={self.slots}, "
+                f"prefill_rate={self.prefill_rate}, token_ps={self.token_ps}, "
+                f"first_die={self.first_die}"
             )
         connections = connect(self.prefill_tp, self.decode_tp, self.decode_dp, self.model.heads)
         dies = self.fabric.of_kind("die")[self.first_die :]

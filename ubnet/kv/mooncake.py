@@ -16,9 +16,10 @@ from ubnet.transport import READ, WRITE
 from ubnet.units import PS_PER_S
 
 from .blocks import Bytes
-from .carrier import Carrier, Segment
+from .carrier import Carrier
 from .job import Job
 from .plan import plan_rows
+from .segment import Segment
 from .status import Status
 
 PROTOCOLS = {"rdma": "roce", "ascend": "sdma", "ub": "sdma", "tcp": "vpc"}

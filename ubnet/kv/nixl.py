@@ -16,64 +16,17 @@ from ubnet.errors import OptionError, did_you_mean
 from ubnet.transport import READ, WRITE
 from ubnet.units import PS_PER_US
 
-from .carrier import Carrier, Segment
+from .carrier import Carrier
 from .descriptors import Ints, Strided, as_descriptors, pair_rows
 from .job import Job
-from .plan import Plan, plan_rows
+from .nixl_handle import PreparedList, Telemetry, TransferHandle
+from .plan import plan_rows
+from .segment import Segment
 from .status import Status
 
 Descriptors = ArrayLike | Strided | list[Strided] | list[NDArray[Any]]
 LOCAL = ("", "NIXL_INIT_AGENT")
 OPERATIONS = {"READ": READ, "WRITE": WRITE}
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class PreparedList:
-    """Descriptors of one agent's registered memory, checked: `Agent.prep_xfer_dlist` makes it."""
-
-    agent: str
-    rows: Ints
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-
-@dataclass(eq=False, slots=True)
-class TransferHandle:
-    """A transfer that can be posted, and posted again once it has ended."""
-
-    operation: str
-    remote: str
-    plan: Plan
-    notification: bytes
-    job: Job | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Telemetry:
-    """What a transfer took, in microseconds of virtual time.
-
-    Attributes
-    ----------
-    startTime : float
-        When it was posted.
-    postDuration : float
-        What posting its messages costs the engine.
-    xferDuration : float
-        From the posting to the last byte.
-    totalBytes, descCount : int
-        Bytes, and descriptors as they were listed.
-    messages, chunks : int
-        What was posted of them after merging, and in how many pieces (ubnet's own).
-    """
-
-    startTime: float
-    postDuration: float
-    xferDuration: float
-    totalBytes: int
-    descCount: int
-    messages: int
-    chunks: int
 
 
 @dataclass(eq=False)

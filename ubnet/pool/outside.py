@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 
 from ubnet.errors import NoRoute, OptionError
 from ubnet.fabric import Fabric, Ints
-from ubnet.transport import OPS, READ, WRITE, FlowColumns, Transport
+from ubnet.transport import OPS, READ, FlowColumns, Transport
 
 STREAMS = 10
 """Parallel streams of a service that is read in bulk (assumed): ten of 5 GB/s fill a card."""
@@ -118,6 +118,3 @@ def outside(
     given = replace(found, name=name, rate_cap=found.rate_cap * streams)
     values = {key: getattr(given, key) for key in given.__dataclass_fields__}
     return Outside(**values, resource=resource)
-
-
-__all__ = ["READ", "STREAMS", "WRITE", "Outside", "outside"]
