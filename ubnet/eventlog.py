@@ -17,7 +17,7 @@ class EventLog:
     >>> log = EventLog()
     >>> log.add(1000, "send", 0, 1, 7, 64)
     >>> log.digest()[:8]
-    '5c4dd0b0'
+    'e901a197'
     """
 
     def __init__(self, file: IO[str] | None = None) -> None:
