@@ -123,7 +123,7 @@ class World:
         try:
             end = self._drive()
             return self._finish(end)
-        except UbnetError:
+        except (UbnetError, SystemExit):  # all processes have the same
             raise
         except BaseException:
             if self._processes is not None and self._processes.size > 1:

@@ -74,8 +74,8 @@ class Handle:
 def predefined(name: str) -> Handle:
     """Return the predefined handle of that name.
 
-    >>> predefined("COMM_WORLD").name
-    'MPI_COMM_WORLD'
+    >>> predefined("COMM_WORLD")
+    MPI.COMM_WORLD
     """
     from ubnet import mpi
 
