@@ -7,7 +7,7 @@ import pytest
 
 from ubnet import transfer_time
 from ubnet.errors import OptionError
-from ubnet.kv import LLAMA_3_1_70B
+from ubnet.kv import LLAMA_3_1_70B, find_model
 from ubnet.kv.beside_decode import dispatch_beside_kv
 from ubnet.kv.burst import burst
 from ubnet.kv.deployment import Deployment
@@ -107,6 +107,18 @@ def test_gqa_models_send_every_head_once_to_each_rank_that_holds_it(
     per_request = np.bincount(report.sent[:, 0], report.sent[:, 3])
     assert (per_request == report.requests.prompt * 327_680).all()
     assert (np.bincount(report.sent[:, 0]) >= decode_tp).all()
+
+
+def test_a_generic_model_is_named_by_its_shape(cloudmatrix):
+    model = find_model("generic:10x4x64x1")
+    assert (model.layers, model.heads, model.bytes_per_token) == (10, 4, 10 * 4 * 128)
+    grouped = Deployment(
+        cloudmatrix, model, prefill_groups=1, prefill_tp=4, decode_dp=2, decode_tp=2
+    )
+    report = serve(grouped, drawn(10))
+    assert report.sent[:, 3].sum() == report.requests.prompt.sum() * 5120
+    with pytest.raises(OptionError, match="no KV model 'generic:10x4'"):
+        find_model("generic:10x4")
 
 
 def test_the_mapping_loads_every_source_alike_and_without_it_one_carries_all(site, cloudmatrix):

@@ -338,7 +338,7 @@ def test_the_way_outside_uses_one_card_alone():
         way.flows(FABRIC, "read", 5, 6, 8)
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(st.integers(0, 10**6))
 def test_requests_at_the_same_time_never_get_what_was_not_put_under_their_key(seed):
     rng = np.random.default_rng(seed)

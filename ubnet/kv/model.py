@@ -1,5 +1,6 @@
 """What a model keeps per token: the sizes of a KV cache, computed from its architecture."""
 
+import re
 from dataclasses import dataclass
 
 from ubnet.errors import OptionError, did_you_mean
@@ -92,19 +93,36 @@ LLAMA_3_1_70B = KVModel(
 )
 
 
+GENERIC = re.compile(r"generic:([1-9]\d*)x([1-9]\d*)x([1-9]\d*)(?:x([1-9]\d*))?")
+
+
 def find_model(name: str) -> KVModel:
     """Return the model of that name.
 
-    >>> find_model("llama-3.1-70b").bytes_per_token
-    327680
+    Parameters
+    ----------
+    name : str
+        One of `MODELS`, or ``generic:LAYERSxHEADSxDIM`` with ``xITEMSIZE`` where an element has
+        not 2 bytes: a model that keeps a key and a value of DIM elements for each KV head.
+
+    Examples
+    --------
+    >>> find_model("llama-3.1-70b").bytes_per_token, find_model("generic:32x8x128").bytes_per_token
+    (327680, 131072)
 
     Raises
     ------
     OptionError
         If there is none; the message names those there are.
     """
+    shape = GENERIC.fullmatch(name)
+    if shape is not None:
+        layers, heads, dim, itemsize = (int(part or 2) for part in shape.groups())
+        return KVModel(name, layers, heads, (dim, dim), itemsize)
     if name not in MODELS:
-        raise OptionError(f"no KV model {name!r}; {did_you_mean(name, MODELS)}")
+        raise OptionError(
+            f"no KV model {name!r}; {did_you_mean(name, [*MODELS, 'generic:LAYERSxHEADSxDIM'])}"
+        )
     return MODELS[name]
 
 
