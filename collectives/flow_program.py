@@ -174,15 +174,18 @@ class FlowProgram:
         return np.arange(self.size - len(waits), self.size)
 
     def _whole(self) -> FlowColumns:
-        """Return all stages as one."""
+        """Return all stages as one, put in the place of the single ones."""
         parts = self._columns
-        lengths = np.concatenate([np.diff(c.route_ptr) for c in parts])
-        return FlowColumns(
-            nbytes=np.concatenate([c.nbytes for c in parts]),
-            startup_ps=np.concatenate([c.startup_ps for c in parts]),
-            route_ptr=np.concatenate([[0], np.cumsum(lengths)]),
-            route_link=np.concatenate([c.route_link for c in parts]),
-            route_share=np.concatenate([c.route_share for c in parts]),
-            rate_cap=np.concatenate([c.rate_cap for c in parts]),
-            latency_ps=np.concatenate([c.latency_ps for c in parts]),
-        )
+        if len(parts) > 1:
+            lengths = np.concatenate([np.diff(c.route_ptr) for c in parts])
+            whole = FlowColumns(
+                nbytes=np.concatenate([c.nbytes for c in parts]),
+                startup_ps=np.concatenate([c.startup_ps for c in parts]),
+                route_ptr=np.concatenate([[0], np.cumsum(lengths)]),
+                route_link=np.concatenate([c.route_link for c in parts]),
+                route_share=np.concatenate([c.route_share for c in parts]),
+                rate_cap=np.concatenate([c.rate_cap for c in parts]),
+                latency_ps=np.concatenate([c.latency_ps for c in parts]),
+            )
+            self._columns = [whole]
+        return self._columns[0]
