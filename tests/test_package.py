@@ -44,6 +44,7 @@ FORBIDDEN = {
 """Pairs within a layer of which the first must not import the second."""
 
 
+VERSION = ["ubnet.__version__"]
 NOT_ON_IMPORT = ("TYPE_CHECKING", "__name__ == '__main__'")
 
 
@@ -76,7 +77,8 @@ def imported(path: Path, name: str, files: dict[str, Path]):
                 base = ".".join([*above, *([node.module] if node.module else [])])
             inner = [f"{base}.{a.name}" for a in node.names]
             yield from (i for i in inner if i in files)
-            if base in files and not all(i in files for i in inner):
+            # The version stands in the package itself, which is there before all of its modules.
+            if base in files and not all(i in files for i in inner) and inner != VERSION:
                 yield base
 
 
