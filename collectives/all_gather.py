@@ -1,12 +1,19 @@
 """All-gather: every rank gets every rank's block, in rank order."""
 
+from collections.abc import Callable
+
 import numpy as np
 
-from ubnet.schedule import INPUT, OUTPUT, Schedule, ScheduleBuilder
+from ubnet.schedule import COPY, INPUT, OUTPUT, Schedule, ScheduleBuilder
 
+from .all_gather_v import by
+from .block_stages import around
 from .blocks import Ints, pieces
 from .fan import others
+from .hierarchical import all_gather as hierarchical
 from .ring import chains
+from .two_rings import opposite, rings
+from .work import Work
 
 
 def mesh(ranks: int, count: int) -> Schedule:
@@ -64,4 +71,37 @@ def _start(
     return builder, rank
 
 
-ALGORITHMS = {"mesh": mesh, "ring": ring}
+def bidirectional_ring(ranks: int, count: int) -> Schedule:
+    """Pass one half of every block on around the ring, the other half the other way round.
+
+    Parameters
+    ----------
+    ranks, count : int
+        As for `mesh`.
+    """
+    builder = ScheduleBuilder(
+        "all_gather bidirectional_ring", ranks, [count, ranks * count, 0], in_order=True
+    )
+    rank = np.arange(ranks if count else 0)
+    ready = np.full(ranks, -1)
+    ready[rank] = builder.add(0, rank, rank, 0, rank * count, count)
+    blocks = np.arange(ranks) * count, np.full(ranks, count)
+    around(Work(builder, ready), rings(opposite(ranks), *blocks), 0, COPY)
+    return builder.build()
+
+
+def _even(name: str) -> Callable[[int, int], Schedule]:
+    def even(ranks: int, count: int) -> Schedule:
+        """Do what the algorithm does with blocks of any length, with equal ones."""
+        return by(name, "all_gather")([count] * ranks)
+
+    return even
+
+
+ALGORITHMS: dict[str, Callable[..., Schedule]] = {
+    "mesh": mesh,
+    "ring": ring,
+    "bidirectional_ring": bidirectional_ring,
+    **{name: _even(name) for name in ("nhr", "nb")},
+    "hierarchical": hierarchical,
+}

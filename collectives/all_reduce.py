@@ -1,12 +1,21 @@
 """All-reduce: every rank gets every rank's array, combined element by element."""
 
+from collections.abc import Callable
+
 import numpy as np
 
 from ubnet.schedule import COPY, OUTPUT, REDUCE, Schedule, ScheduleBuilder
 
+from .block_stages import around
 from .blocks import pieces, split
 from .fan import in_rank_order, others
+from .hierarchical import all_reduce as hierarchical
 from .ring import chains
+from .tree_stages import double_tree as trees
+from .tree_stages import go_down, go_up
+from .two_rings import ORDERS, rings
+from .whole_stages import ALL_REDUCE, SCRATCH_ROOMS, whole
+from .work import Work
 
 
 def mesh(ranks: int, count: int) -> Schedule:
@@ -77,4 +86,63 @@ def ring(ranks: int, count: int, *, chunks: int = 1) -> Schedule:
     return builder.build()
 
 
-ALGORITHMS = {"mesh": mesh, "ring": ring}
+def double_tree(ranks: int, count: int, *, chunks: int = 1) -> Schedule:
+    """Add up along two binary trees, each with half of the array, and hand the sums down again.
+
+    Parameters
+    ----------
+    ranks, count, chunks : int
+        As for `ring`; chunks of a half.
+
+    Examples
+    --------
+    >>> double_tree(4, 10)
+    <Schedule all_reduce double_tree: 4 ranks, 24 operations, 10 steps>
+    """
+    builder = ScheduleBuilder("all_reduce double_tree", ranks, [count, count, 0], in_order=True)
+    work = _start(builder, ranks, count)
+    for stage in (go_up, go_down):
+        stage(work, np.arange(ranks), trees(ranks), count, chunks)
+    return builder.build()
+
+
+def _two_rings(name: str) -> Callable[[int, int], Schedule]:
+    def two_rings(ranks: int, count: int) -> Schedule:
+        """Do what `ring` does on two rings at once, each with half of every block."""
+        builder = ScheduleBuilder(f"all_reduce {name}", ranks, [count, count, 0], in_order=True)
+        work = _start(builder, ranks, count)
+        both = rings(ORDERS[name](ranks), *split(count, ranks))
+        around(work, both, 1, REDUCE)
+        around(work, both, 0, COPY)
+        return builder.build()
+
+    return two_rings
+
+
+def _by_stages(name: str) -> Callable[[int, int], Schedule]:
+    def by_stages(ranks: int, count: int) -> Schedule:
+        """Do the stage of that name with everybody in one team."""
+        room = SCRATCH_ROOMS.get(name, 0) * count
+        builder = ScheduleBuilder(f"all_reduce {name}", ranks, [count, count, room])
+        ALL_REDUCE[name](_start(builder, ranks, count), whole(ranks, count))
+        return builder.build()
+
+    return by_stages
+
+
+def _start(builder: ScheduleBuilder, ranks: int, count: int) -> Work:
+    """Begin with what the ranks have themselves."""
+    rank = np.arange(ranks if count else 0)
+    ready = np.full(ranks, -1)
+    ready[rank] = builder.add(0, rank, rank, 0, 0, count)
+    return Work(builder, ready)
+
+
+ALGORITHMS: dict[str, Callable[..., Schedule]] = {
+    "mesh": mesh,
+    "ring": ring,
+    **{name: _two_rings(name) for name in ORDERS},
+    **{n: _by_stages(n) for n in ("recursive_doubling", "halving_doubling", "nhr", "nb")},
+    "double_tree": double_tree,
+    "hierarchical": hierarchical,
+}

@@ -1,13 +1,21 @@
 """Broadcast: the root's array reaches every rank."""
 
+from collections.abc import Callable
+
 import numpy as np
 
 from ubnet.schedule import INPUT, OUTPUT, Schedule, ScheduleBuilder
 
+from .block_stages import ALL_GATHER
 from .blocks import pieces
 from .fan import others
+from .hierarchical import broadcast as hierarchical
 from .ring import chains
 from .tree import downwards
+from .tree_stages import double_tree as trees
+from .tree_stages import go_down, rerooted
+from .whole_stages import whole
+from .work import Work
 
 
 def mesh(ranks: int, count: int, *, root: int = 0) -> Schedule:
@@ -97,4 +105,53 @@ def _start(
     return builder
 
 
-ALGORITHMS = {"mesh": mesh, "ring": ring, "binomial": binomial}
+def double_tree(ranks: int, count: int, *, root: int = 0, chunks: int = 1) -> Schedule:
+    """Copy down two binary trees, each with half of the array, chunk behind chunk.
+
+    Parameters
+    ----------
+    ranks, count, root : int
+        As for `mesh`.
+    chunks : int
+        Chunks of a half.
+    """
+    builder = _start("broadcast double_tree", ranks, count, root, in_order=True)
+    hung = [rerooted(tree, 0) for tree in trees(ranks)]
+    go_down(_held(builder, ranks, root), (np.arange(ranks) + root) % ranks, hung, count, chunks)
+    return builder.build()
+
+
+def scatter_all_gather(ranks: int, count: int, *, root: int = 0) -> Schedule:
+    """Give every rank a block of the array, then all-gather them, each in one step of the mesh.
+
+    Parameters
+    ----------
+    ranks, count, root : int
+        As for `mesh`.
+    """
+    builder = _start("broadcast scatter_all_gather", ranks, count, root)
+    work = _held(builder, ranks, root)
+    team = whole(ranks, count)
+    rank = np.roll(np.arange(ranks), -root)[1:]
+    start, size = team.start[0, rank], team.size[0, rank]
+    work.move(root, rank, start, start, size)
+    work.close()
+    ALL_GATHER["mesh"](work, team)
+    return builder.build()
+
+
+def _held(builder: ScheduleBuilder, ranks: int, root: int) -> Work:
+    """Return the work in which the root alone has something, if anybody."""
+    ready = np.full(ranks, -1)
+    ready[root] = len(builder) - 1
+    return Work(builder, ready)
+
+
+ALGORITHMS: dict[str, Callable[..., Schedule]] = {
+    "mesh": mesh,
+    "ring": ring,
+    "binomial": binomial,
+    "double_tree": double_tree,
+    "scatter_all_gather": scatter_all_gather,
+    "hierarchical": hierarchical,
+}

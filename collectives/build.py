@@ -11,6 +11,8 @@ from ubnet.fabric import Fabric
 from ubnet.schedule import Schedule
 from ubnet.transport import WRITE
 
+from .grid import Grid, grid_of
+from .overrides import environment_override, levels_of
 from .registry import Operation
 from .registry import operation as find
 
@@ -30,7 +32,8 @@ def build(
     transport: str = "auto",
     plane: str | None = None,
     op: str = WRITE,
-    parts: Sequence[Sequence[Any]] | None = None,
+    parts: Sequence[Any] | None = None,
+    grid: Grid | None = None,
 ) -> Schedule:
     """Build the schedule of a collective operation.
 
@@ -43,10 +46,11 @@ def build(
     count : int
         Elements as nccl-tests counts them: of a rank's array for broadcast, reduce and all_reduce;
         of a rank's block for all_gather, gather and reduce_scatter; for each peer in scatter and
-        all_to_all. Not used by barrier and all_to_all_v.
+        all_to_all. Not used by barrier and where parts are given.
     algorithm : str
-        A name of the registry, or ``auto``: the least modelled time on `fabric`, or the
-        operation's first algorithm where no fabric is given.
+        A name of the registry; levels such as ``level0:mesh;level1:ring``; or ``auto``: what the
+        environment asks for (`ubnet.collectives.overrides`), else the least time on `fabric`, or
+        the operation's first algorithm where no fabric is given.
     root : int
         The root of broadcast, reduce, gather and scatter.
     chunks : int
@@ -54,15 +58,18 @@ def build(
     commutative : bool
         Whether a reduction may change the order of its operands.
     fabric : Fabric, optional
-        Where it will run; for ``auto``.
+        Where it will run; for ``auto`` and for the levels.
     endpoints : ndarray of int64, shape (ranks,), optional
-        The endpoint of every rank; for ``auto``, by default the first ones.
+        The endpoint of every rank, by default the first ones.
     itemsize : int
         Bytes of an element; for ``auto``.
     transport, plane, op : str
         How the bytes will be moved; for ``auto``, as for `ubnet.collectives.choose`.
-    parts : sequence of (sendcounts, sdispls, recvcounts, rdispls), optional
-        What each rank gives; for all_to_all_v only, and there needed.
+    parts : sequence, optional
+        What each rank gives: for all_to_all_v its (sendcounts, sdispls, recvcounts, rdispls), for
+        the other operations whose name ends in ``_v`` the elements of its block; needed there.
+    grid : Grid, optional
+        The levels, by default the nodes of `fabric`.
 
     Returns
     -------
@@ -84,16 +91,18 @@ def build(
     """
     known = find(operation)
     _check(known, ranks, count, root, chunks, parts)
-    name = algorithm
+    places = np.arange(ranks) if endpoints is None else np.asarray(endpoints, dtype=np.int64)
+    name, mean = algorithm, _mean_count(known, count, parts)
+    if name == "auto":
+        name = environment_override(known, known.size_of(mean, ranks, itemsize)) or name
     if name == "auto" and fabric is not None and ranks > 1:
-        from .choice import choose
+        from .decision import decide
 
-        places = np.arange(ranks) if endpoints is None else endpoints
-        name, _ = choose(
+        name = decide(
             known.name,
             fabric,
             places,
-            _mean_count(count, parts),
+            mean,
             itemsize,
             root=root,
             chunks=chunks,
@@ -104,10 +113,14 @@ def build(
         )
     elif name == "auto":
         name = known.candidates(commutative=commutative)[0]
+    options: dict[str, Any] = {"root": root} if known.rooted else {}
+    if name.startswith("level"):
+        options["levels"] = levels_of(name)
+        name = "hierarchical"
     make = known.algorithm(name, commutative=commutative)
-    if parts is not None:
-        return make(parts)
-    options = {"root": root} if known.rooted else {}
+    if name == "hierarchical":
+        on_levels = fabric is not None and grid is None
+        options["grid"] = grid_of(fabric, places) if on_levels else grid  # type: ignore[arg-type]
     if name in known.chunked:
         options["chunks"] = chunks
     elif chunks > 1 and algorithm != "auto":
@@ -115,7 +128,7 @@ def build(
             f"{known.name} {name} sends no chunks: give chunks=1"
             + (f", or algorithm={known.chunked[0]!r}" if known.chunked else "")
         )
-    return make(ranks, count, **options)
+    return make(parts, **options) if parts is not None else make(ranks, count, **options)
 
 
 def _check(
@@ -124,7 +137,7 @@ def _check(
     count: int,
     root: int,
     chunks: int,
-    parts: Sequence[Sequence[Any]] | None,
+    parts: Sequence[Any] | None,
 ) -> None:
     if ranks < 1:
         raise OptionError(f"{known.name} on {ranks} ranks: give 1 or more")
@@ -134,18 +147,19 @@ def _check(
         raise OptionError(f"{known.name} with root {root}: give a rank from 0 to {ranks - 1}")
     if chunks < 1:
         raise OptionError(f"{known.name} in {chunks} chunks: give 1 or more")
-    if (parts is None) == (known.name == "all_to_all_v"):
-        only = "needs parts" if parts is None else "takes no parts, only all_to_all_v does"
-        raise OptionError(
-            f"{known.name} {only}: (sendcounts, sdispls, recvcounts, rdispls) of every rank"
-        )
+    if (parts is None) == bool(known.uneven):
+        only = "needs parts" if parts is None else "takes no parts, only operations in _v do"
+        what = "(sendcounts, sdispls, recvcounts, rdispls)" if known.uneven != "ranks" else "count"
+        raise OptionError(f"{known.name} {only}: the {what} of every rank")
     if parts is not None and len(parts) != ranks:
-        raise OptionError(f"all_to_all_v on {ranks} ranks got {len(parts)} parts: give one a rank")
+        raise OptionError(f"{known.name} on {ranks} ranks got {len(parts)} parts: give one a rank")
 
 
-def _mean_count(count: int, parts: Sequence[Sequence[Any]] | None) -> int:
-    """Return the elements for a peer: of uneven parts the mean, rounded up."""
+def _mean_count(known: Operation, count: int, parts: Sequence[Any] | None) -> int:
+    """Return the elements for a peer or of a block: of uneven parts the mean, rounded up."""
     if parts is None:
         return count
+    if known.uneven == "ranks":
+        return -(-int(np.sum(parts)) // len(parts))
     total = sum(int(np.sum(part[0])) for part in parts)
     return -(-total // len(parts) ** 2)

@@ -1,20 +1,24 @@
-"""Which algorithm to take: the least time by the formulas, on the fabric that is there.
+"""Which algorithm to take: the least simulated time, on the fabric that is there.
 
-The formulas are those of start-up, wire and reduction; `collectives.phases` says what is under way
-together and `collectives.pricing` what it costs.
+The formulas of start-up, wire and reduction rank the algorithms: `collectives.phases` says what is
+under way together and `collectives.pricing` what it costs. The best of them are simulated.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from ubnet.errors import NoRoute
+from ubnet.errors import NoRoute, ScheduleError
 from ubnet.fabric import Fabric, Ints
+from ubnet.schedule import Schedule
 from ubnet.transport import WRITE, Transport
 from ubnet.units import PS_PER_S
 
-from .phases import PHASES, Phase
+from .grid import grid_of
+from .phases import PHASES, Phase, messages, of_schedule
 from .pricing import Parts, Pricing
+from .registry import Operation
 from .registry import operation as find
 
 
@@ -29,6 +33,8 @@ class Candidate:
     time_ps, startup_ps, wire_ps, reduction_ps : float
         The time, and its three parts: start-ups with switches and cables, bytes with what each
         message costs its engine, and combining elements.
+    messages : float
+        How many messages it sends, about.
     """
 
     algorithm: str
@@ -37,11 +43,14 @@ class Candidate:
     startup_ps: float
     wire_ps: float
     reduction_ps: float
+    messages: float = 0.0
 
     @classmethod
-    def of(cls, algorithm: str, transport: str, parts: Parts) -> "Candidate":
+    def of(cls, algorithm: str, transport: str, parts: Parts, messages: float) -> "Candidate":
         """Return the candidate with these parts, which are in seconds."""
-        return cls(algorithm, transport, *(part * PS_PER_S for part in (sum(parts), *parts)))
+        startup, wire, reduction = (float(part) * PS_PER_S for part in parts)
+        time = startup + wire + reduction
+        return cls(algorithm, transport, time, startup, wire, reduction, messages)
 
 
 def choose(
@@ -101,10 +110,73 @@ def choose(
     pricing = [Pricing(fabric, way, op, places, itemsize) for way in ways]
     candidates = []
     for name in names:
-        phases = PHASES[known.name, name](len(places), count, root, chunks)
+        try:
+            phases = phases_of(known, name, fabric, places, count, root, chunks)
+        except ScheduleError:
+            continue  # not for these ranks: no levels of equal size
         candidates.append(_fastest(name, phases, pricing))
     candidates.sort(key=lambda candidate: candidate.time_ps)
     return candidates[0].algorithm, candidates
+
+
+def phases_of(
+    known: Operation,
+    name: str,
+    fabric: Fabric,
+    endpoints: Ints,
+    count: int,
+    root: int = 0,
+    chunks: int = 1,
+) -> list[Phase]:
+    """Return what an algorithm does at a time, from its formula or from its schedule.
+
+    Raises
+    ------
+    ScheduleError
+        If the algorithm is not for these ranks.
+    """
+    ranks = len(endpoints)
+    if name == "hierarchical":
+        _check_grid(known, fabric, endpoints)
+    if (known.name, name) in PHASES:
+        return PHASES[known.name, name](ranks, count, root, chunks)
+    schedule = made(known, name, fabric, endpoints, count, root=root, chunks=chunks)
+    return of_schedule(schedule, together=2 if name == "double_tree" else 1)
+
+
+def _check_grid(known: Operation, fabric: Fabric, endpoints: Ints) -> None:
+    """Raise `ScheduleError` where composing levels makes no sense, or their form is not met."""
+    grid = grid_of(fabric, endpoints)
+    if 1 in grid.ranks.shape:
+        raise ScheduleError("a single level is no composition")
+    if not grid.in_order and known.name not in ("all_reduce", "broadcast", "reduce"):
+        raise ScheduleError(f"{known.name} on levels needs ranks that follow each other")
+
+
+def made(
+    known: Operation,
+    name: str,
+    fabric: Fabric,
+    endpoints: Ints,
+    count: int,
+    *,
+    root: int = 0,
+    chunks: int = 1,
+) -> Schedule:
+    """Make the schedule of a candidate; uneven operations get equal parts."""
+    options: dict[str, Any] = {"root": root} if known.rooted else {}
+    if name == "hierarchical":
+        options["grid"] = grid_of(fabric, endpoints)
+    if name in known.chunked:
+        options["chunks"] = chunks
+    make = known.algorithms[name]
+    if known.uneven == "ranks":
+        return make([count] * len(endpoints), **options)
+    if known.uneven == "pairs":
+        ranks = len(endpoints)
+        column = [count] * ranks, list(range(0, ranks * count + 1, max(count, 1)))[:ranks]
+        return make([(*column, *column)] * ranks)
+    return make(len(endpoints), count, **options)
 
 
 def transports(fabric: Fabric, name: str, plane: str | None = None) -> list[Transport]:
@@ -129,10 +201,10 @@ def transports(fabric: Fabric, name: str, plane: str | None = None) -> list[Tran
 
 def _fastest(algorithm: str, phases: list[Phase], pricing: list[Pricing]) -> Candidate:
     """Return an algorithm by the fastest transport that joins its ranks."""
-    found, refused = [], []
+    found, refused, sent = [], [], messages(phases)
     for way in pricing:
         try:
-            found.append(Candidate.of(algorithm, way.transport.name, way.price(phases)))
+            found.append(Candidate.of(algorithm, way.transport.name, way.price(phases), sent))
         except NoRoute as error:
             refused.append(error)
     if not found:

@@ -5,15 +5,21 @@ takes to tell how long they take.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ubnet.schedule import Schedule
+
 from .blocks import Ints, split
 from .fan import others
+from .grid import usual_grid
+from .slices import ORDERS
 from .tree import Round, depth, downwards, upwards
+from .two_rings import ORDERS as TWO_RINGS
 
 SAMPLE = 4096
 """Messages up to which all pairs are priced; above it an even sample of the shifts r to r + k."""
@@ -162,6 +168,101 @@ def _ring_all_reduce(ranks: int, count: int, root: int, chunks: int) -> list[Pha
     return [_circle(ranks, block, chunks, reduced=r, turns=2) for r in (block, 0)]
 
 
+def _two_rings(name: str) -> Phases:
+    def phases(ranks: int, count: int, root: int, chunks: int) -> list[Phase]:
+        """Return both rings as one chain: their hops share the engines."""
+        block = float(split(count, ranks)[1][0])
+        return [_both(name, ranks, block, reduced=r, turns=2) for r in (block, 0.0)]
+
+    return phases
+
+
+def _both(name: str, ranks: int, block: float, *, reduced: float = 0.0, turns: int = 1) -> Chain:
+    order = np.stack(TWO_RINGS[name](ranks))
+    src, dst = order.reshape(-1), np.roll(order, -1, axis=1).reshape(-1)
+    hops = ranks - 1
+    return Chain(src, dst, block / 2, reduced=reduced / 2, hops=hops, passes=hops, turns=turns)
+
+
+def _by_order(name: str, ranks: int, block: float, *, inwards: bool) -> list[Phase]:
+    """Return the steps of NHR or NB, each a block of slices to one rank."""
+    return [
+        Phase(
+            np.arange(ranks),
+            (np.arange(ranks) + (-step.shift if inwards else step.shift)) % ranks,
+            step.slices * block,
+            reduced=step.slices * block if inwards else 0.0,
+        )
+        for step in ORDERS[name](ranks).steps
+    ]
+
+
+def _by_order_twice(name: str) -> Phases:
+    def phases(ranks: int, count: int, root: int, chunks: int) -> list[Phase]:
+        block = float(split(count, ranks)[1][0])
+        both = (_by_order(name, ranks, block, inwards=inwards) for inwards in (True, False))
+        return [phase for part in both for phase in part]
+
+    return phases
+
+
+def _bruck(ranks: int, count: int, root: int, chunks: int) -> list[Phase]:
+    way = np.arange(ranks)
+    return [
+        _shift(ranks, 1 << step, int(np.count_nonzero(way >> step & 1)) * count)
+        for step in range(depth(ranks))
+    ]
+
+
+def _inside_then_between(ranks: int, count: int, root: int, chunks: int) -> list[Phase]:
+    teams = [usual_grid(ranks).teams(level) for level in (0, 1)]
+    return [
+        Phase(
+            np.repeat(team, team.shape[1] - 1),
+            team[:, others(np.arange(team.shape[1]), team.shape[1])].reshape(-1),
+            ranks // team.shape[1] * count,
+            targets=max(team.shape[1] - 1, 1),
+        )
+        for team in teams
+        if team.shape[1] > 1
+    ]
+
+
+def messages(phases: list[Phase]) -> float:
+    """Return how many messages phases stand for."""
+    return float(sum(_messages(phase) for phase in phases))
+
+
+def _messages(phase: Phase) -> float:
+    each = phase.passes * phase.chunks if isinstance(phase, Chain) else phase.repeats
+    return len(phase.src) * phase.weight * each
+
+
+def of_schedule(schedule: Schedule, together: int = 1) -> list[Phase]:
+    """Return the steps of a schedule as phases; steps that are alike stand as one, repeated.
+
+    So many steps behind each other are under way together, such as those of two trees.
+    """
+    s = schedule
+    step = s.step // together
+    moved = np.flatnonzero(s.transfers)
+    moved = moved[np.argsort(step[moved], kind="stable")]
+    bounds = np.flatnonzero(np.diff(step[moved], prepend=-1, append=-1))
+    found: dict[bytes, Phase] = {}
+    for first, last in pairwise(bounds):
+        ops = moved[first:last]
+        src, dst, count, sums = s.src[ops], s.dst[ops], s.count[ops], s.reduces[ops]
+        reduced = np.bincount(dst[sums], count[sums]).max(initial=0)
+        pairs = np.sort(src * s.ranks + dst)
+        key = np.concatenate([pairs, [count.max(), reduced]]).astype(np.int64).tobytes()
+        if key in found:
+            found[key] = replace(found[key], repeats=found[key].repeats + 1)
+            continue
+        targets = int(np.bincount(src).max())
+        found[key] = Phase(src, dst, count, targets=targets, reduced=float(reduced))
+    return list(found.values())
+
+
 PHASES: dict[tuple[str, str], Phases] = {
     ("barrier", "dissemination"): lambda n, c, r, k: [
         _shift(n, 1 << step, 0) for step in range(depth(n))
@@ -195,4 +296,25 @@ PHASES: dict[tuple[str, str], Phases] = {
     ("all_to_all", "pairwise"): lambda n, c, r, k: one_by_one(n, c),
     ("all_to_all_v", "mesh"): lambda n, c, r, k: [all_pairs(n, c)],
     ("all_to_all_v", "pairwise"): lambda n, c, r, k: one_by_one(n, c),
+    ("all_reduce", "double_ring"): _two_rings("double_ring"),
+    ("all_reduce", "bidirectional_ring"): _two_rings("bidirectional_ring"),
+    ("all_reduce", "nhr"): _by_order_twice("nhr"),
+    ("all_reduce", "nb"): _by_order_twice("nb"),
+    ("all_gather", "bidirectional_ring"): lambda n, c, r, k: [_both("bidirectional_ring", n, c)],
+    ("all_gather", "nhr"): lambda n, c, r, k: _by_order("nhr", n, c, inwards=False),
+    ("all_gather", "nb"): lambda n, c, r, k: _by_order("nb", n, c, inwards=False),
+    ("reduce_scatter", "nhr"): lambda n, c, r, k: _by_order("nhr", n, c, inwards=True),
+    ("reduce_scatter", "nb"): lambda n, c, r, k: _by_order("nb", n, c, inwards=True),
+    ("all_to_all", "bruck"): _bruck,
+    ("all_to_all", "hierarchical"): _inside_then_between,
+    ("send_recv", "shift"): lambda n, c, r, k: [_shift(n, 1, c)],
+    ("gather_v", "mesh"): lambda n, c, r, k: [_fan(n, r, c, inwards=True)],
+    ("scatter_v", "mesh"): lambda n, c, r, k: [_fan(n, r, c, inwards=False)],
+}
+"""The phases of the algorithms whose schedules are long; those of others come from a schedule."""
+
+PHASES |= {
+    (f"{op}_v", name): PHASES[op, name]
+    for op in ("all_gather", "reduce_scatter")
+    for name in ("mesh", "ring", "nhr", "nb")
 }

@@ -1,13 +1,21 @@
 """Reduce: the root gets every rank's array, combined element by element."""
 
+from collections.abc import Callable
+
 import numpy as np
 
 from ubnet.schedule import INPUT, OUTPUT, REDUCE, SCRATCH, Schedule, ScheduleBuilder
 
+from .block_stages import REDUCE_SCATTER
 from .blocks import Ints, pieces
 from .fan import in_rank_order
+from .hierarchical import reduce as hierarchical
 from .ring import chains
 from .tree import upwards
+from .tree_stages import double_tree as trees
+from .tree_stages import go_up, rerooted
+from .whole_stages import whole
+from .work import Work
 
 
 def mesh(ranks: int, count: int, *, root: int = 0) -> Schedule:
@@ -105,4 +113,55 @@ def _start(
     return builder, own
 
 
-ALGORITHMS = {"mesh": mesh, "ring": ring, "binomial": binomial}
+def double_tree(ranks: int, count: int, *, root: int = 0, chunks: int = 1) -> Schedule:
+    """Add up along two binary trees, each with half of the array, chunk behind chunk.
+
+    Parameters
+    ----------
+    ranks, count, root : int
+        As for `mesh`.
+    chunks : int
+        Chunks of a half.
+    """
+    work = _summing("reduce double_tree", ranks, count, root)
+    hung = [rerooted(tree, 0) for tree in trees(ranks)]
+    go_up(work, (np.arange(ranks) + root) % ranks, hung, count, chunks)
+    work.move(root, root, 0, 0, np.array([count]), dst_buf=OUTPUT)
+    return work.builder.build()
+
+
+def reduce_scatter_gather(ranks: int, count: int, *, root: int = 0) -> Schedule:
+    """Reduce-scatter, then gather at the root, each in one step of the mesh, in rank order.
+
+    Parameters
+    ----------
+    ranks, count, root : int
+        As for `mesh`.
+    """
+    work = _summing("reduce reduce_scatter_gather", ranks, count, root)
+    team = whole(ranks, count)
+    REDUCE_SCATTER["mesh"](work, team)
+    start, size = team.start[0], team.size[0]
+    work.move(np.arange(ranks), root, start, start, size, dst_buf=OUTPUT)
+    return work.builder.build()
+
+
+def _summing(name: str, ranks: int, count: int, root: int) -> Work:
+    """Begin with every rank's array in its scratch."""
+    sizes = np.tile([count, 0, count], (ranks, 1))
+    sizes[root, OUTPUT] = count
+    builder = ScheduleBuilder(name, ranks, sizes, in_order="tree" in name)
+    rank = np.arange(ranks if count else 0)
+    ready = np.full(ranks, -1)
+    ready[rank] = builder.add(0, rank, rank, 0, 0, count, dst_buf=SCRATCH)
+    return Work(builder, ready, buf=SCRATCH)
+
+
+ALGORITHMS: dict[str, Callable[..., Schedule]] = {
+    "mesh": mesh,
+    "ring": ring,
+    "binomial": binomial,
+    "double_tree": double_tree,
+    "reduce_scatter_gather": reduce_scatter_gather,
+    "hierarchical": hierarchical,
+}

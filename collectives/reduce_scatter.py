@@ -1,11 +1,15 @@
 """Reduce-scatter: rank r gets block r of every rank's array, combined element by element."""
 
+from collections.abc import Callable
+
 import numpy as np
 
 from ubnet.schedule import INPUT, OUTPUT, REDUCE, SCRATCH, Schedule, ScheduleBuilder
 
 from .blocks import pieces
 from .fan import in_rank_order
+from .hierarchical import reduce_scatter as hierarchical
+from .reduce_scatter_v import by
 from .ring import chains
 
 
@@ -72,4 +76,17 @@ def ring(ranks: int, count: int, *, chunks: int = 1) -> Schedule:
     return builder.build()
 
 
-ALGORITHMS = {"mesh": mesh, "ring": ring}
+def _even(name: str) -> Callable[[int, int], Schedule]:
+    def even(ranks: int, count: int) -> Schedule:
+        """Do what the algorithm does with blocks of any length, with equal ones."""
+        return by(name, "reduce_scatter")([count] * ranks)
+
+    return even
+
+
+ALGORITHMS: dict[str, Callable[..., Schedule]] = {
+    "mesh": mesh,
+    "ring": ring,
+    **{name: _even(name) for name in ("nhr", "nb")},
+    "hierarchical": hierarchical,
+}

@@ -1,12 +1,16 @@
 """Reduce-scatter of uneven blocks: rank r gets its block of every rank's array, combined."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from ubnet.schedule import Schedule, ScheduleBuilder
+from ubnet.schedule import OUTPUT, SCRATCH, Schedule, ScheduleBuilder
 
+from .block_stages import REDUCE_SCATTER
 from .fan import in_rank_order
+from .uneven import blocks
+from .whole_stages import SCRATCH_ROOMS
+from .work import Work
 
 
 def mesh(counts: Sequence[int]) -> Schedule:
@@ -22,8 +26,8 @@ def mesh(counts: Sequence[int]) -> Schedule:
     >>> mesh([2, 0, 1])
     <Schedule reduce_scatter_v mesh: 3 ranks, 6 operations, 1 steps>
     """
-    size = np.asarray(counts, dtype=np.int64)
-    start = np.cumsum(size) - size
+    team = blocks(counts)
+    start, size = team.start[0], team.size[0]
     ranks = len(size)
     sizes = np.stack([np.full(ranks, size.sum()), size, np.zeros_like(size)], axis=1)
     builder = ScheduleBuilder("reduce_scatter_v mesh", ranks, sizes)
@@ -33,3 +37,35 @@ def mesh(counts: Sequence[int]) -> Schedule:
     owner = rank[:, None]
     builder.add(0, peer, owner, start[owner], 0, size[owner], kind=kind, after=own)
     return builder.build()
+
+
+def by(name: str, operation: str = "reduce_scatter_v") -> Callable[[Sequence[int]], Schedule]:
+    """Return the builder of an algorithm that collects in scratch, without rank order.
+
+    >>> by("nhr")([2, 0, 1])
+    <Schedule reduce_scatter_v nhr: 3 ranks, 24 operations, 6 steps>
+    """
+
+    def make(counts: Sequence[int]) -> Schedule:
+        team = blocks(counts)
+        start, size = team.start[0], team.size[0]
+        ranks, total = len(size), int(size.sum())
+        rooms = 1 + SCRATCH_ROOMS.get(name, 0)
+        sizes = np.stack([0 * size + total, size, 0 * size + total * rooms], axis=1)
+        builder = ScheduleBuilder(f"{operation} {name}", ranks, sizes, in_order=name == "ring")
+        rank = np.arange(ranks if total else 0)
+        ready = np.full(ranks, -1)
+        ready[rank] = builder.add(0, rank, rank, 0, 0, total, dst_buf=SCRATCH)
+        work = Work(builder, ready, buf=SCRATCH, spare=total)
+        REDUCE_SCATTER[name](work, team)
+        rank = np.flatnonzero(size)
+        work.move(rank, rank, start[rank], 0, size[rank], dst_buf=OUTPUT)
+        return builder.build()
+
+    return make
+
+
+ALGORITHMS: dict[str, Callable[[Sequence[int]], Schedule]] = {
+    "mesh": mesh,
+    **{name: by(name) for name in ("ring", "nhr", "nb")},
+}

@@ -8,15 +8,21 @@ from ubnet.schedule import Schedule
 
 from . import (
     all_gather,
+    all_gather_v,
     all_reduce,
     all_to_all,
     all_to_all_v,
     barrier,
     broadcast,
     gather,
+    gather_v,
     reduce,
     reduce_scatter,
+    reduce_scatter_v,
+    scan,
     scatter,
+    scatter_v,
+    send_recv,
 )
 
 
@@ -43,6 +49,10 @@ class Operation:
         Algorithms that do not keep the rank order of the operands.
     chunked : tuple of str
         Algorithms that take `chunks`.
+    uneven : {"", "pairs", "ranks"}
+        Whether the ranks have different counts: for every pair, or for every rank.
+    leveled : bool
+        Whether ``hierarchical`` is among the algorithms, and takes a grid.
     """
 
     name: str
@@ -53,6 +63,8 @@ class Operation:
     blocks: bool = False
     commutative_only: tuple[str, ...] = ()
     chunked: tuple[str, ...] = ()
+    uneven: str = ""
+    leveled: bool = False
 
     def busbw_factor(self, ranks: int) -> float:
         """Return bus bandwidth over algorithm bandwidth.
@@ -123,37 +135,72 @@ def operation(name: str) -> Operation:
 
 _ALL = (
     Operation("barrier", barrier.ALGORITHMS),
-    Operation("broadcast", broadcast.ALGORITHMS, rooted=True, chunked=("ring",)),
+    Operation(
+        "broadcast",
+        broadcast.ALGORITHMS,
+        rooted=True,
+        chunked=("ring", "double_tree"),
+        leveled=True,
+    ),
     Operation(
         "reduce",
         reduce.ALGORITHMS,
         rooted=True,
         reduces=True,
-        commutative_only=("ring", "binomial"),
-        chunked=("ring",),
+        commutative_only=("ring", "binomial", "double_tree", "hierarchical"),
+        chunked=("ring", "double_tree"),
+        leveled=True,
     ),
     Operation(
         "all_reduce",
         all_reduce.ALGORITHMS,
         "2(n-1)/n",
         reduces=True,
-        commutative_only=("ring",),
-        chunked=("ring",),
+        commutative_only=tuple(
+            name for name in all_reduce.ALGORITHMS if name not in ("mesh", "recursive_doubling")
+        ),
+        chunked=("ring", "double_tree"),
+        leveled=True,
     ),
-    Operation("all_gather", all_gather.ALGORITHMS, "(n-1)/n", blocks=True, chunked=("ring",)),
+    Operation(
+        "all_gather",
+        all_gather.ALGORITHMS,
+        "(n-1)/n",
+        blocks=True,
+        chunked=("ring",),
+        leveled=True,
+    ),
     Operation(
         "reduce_scatter",
         reduce_scatter.ALGORITHMS,
         "(n-1)/n",
         reduces=True,
         blocks=True,
-        commutative_only=("ring",),
+        commutative_only=tuple(name for name in reduce_scatter.ALGORITHMS if name != "mesh"),
         chunked=("ring",),
+        leveled=True,
     ),
     Operation("gather", gather.ALGORITHMS, "(n-1)/n", rooted=True, blocks=True),
     Operation("scatter", scatter.ALGORITHMS, "(n-1)/n", rooted=True, blocks=True),
-    Operation("all_to_all", all_to_all.ALGORITHMS, "(n-1)/n", blocks=True),
-    Operation("all_to_all_v", all_to_all_v.ALGORITHMS, "(n-1)/n", blocks=True),
+    Operation("all_to_all", all_to_all.ALGORITHMS, "(n-1)/n", blocks=True, leveled=True),
+    Operation("scan", scan.ALGORITHMS, reduces=True),
+    Operation("exscan", scan.EXCLUSIVE_ALGORITHMS, reduces=True),
+    Operation("send_recv", send_recv.ALGORITHMS),
+    Operation("all_to_all_v", all_to_all_v.ALGORITHMS, "(n-1)/n", blocks=True, uneven="pairs"),
+    Operation("all_gather_v", all_gather_v.ALGORITHMS, "(n-1)/n", blocks=True, uneven="ranks"),
+    Operation(
+        "reduce_scatter_v",
+        reduce_scatter_v.ALGORITHMS,
+        "(n-1)/n",
+        reduces=True,
+        blocks=True,
+        commutative_only=tuple(name for name in reduce_scatter_v.ALGORITHMS if name != "mesh"),
+        uneven="ranks",
+    ),
+    Operation("gather_v", gather_v.ALGORITHMS, "(n-1)/n", rooted=True, blocks=True, uneven="ranks"),
+    Operation(
+        "scatter_v", scatter_v.ALGORITHMS, "(n-1)/n", rooted=True, blocks=True, uneven="ranks"
+    ),
 )
 
 OPERATIONS: dict[str, Operation] = {known.name: known for known in _ALL}

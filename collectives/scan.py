@@ -84,3 +84,7 @@ def _collect(builder: ScheduleBuilder, rank: Ints, count: int, last: Ints, first
             kind=REDUCE_LEFT,
             after=np.stack([kept[:-reach], last[reach:], kept[reach:]], axis=-1),
         )
+
+
+ALGORITHMS = {"doubling": inclusive}
+EXCLUSIVE_ALGORITHMS = {"doubling": exclusive}

@@ -1,11 +1,16 @@
 """What all tests share."""
 
+import os
+
 import pytest
 from hypothesis import settings
 
 # A first call may compile a kernel, which takes longer than Hypothesis's 200 ms.
 settings.register_profile("ubnet", deadline=None, print_blob=True)
 settings.load_profile("ubnet")
+
+# Tests neither read nor write the user's own cache.
+os.environ["UBNET_CACHE"] = ""
 
 
 @pytest.fixture(scope="session")

@@ -7,6 +7,7 @@ import pytest
 
 from ubnet.collectives import OPERATIONS, build, cost
 from ubnet.collectives.formulas import FORMULAS, Cost, exchange_cost
+from ubnet.collectives.totals import TOTALS, totals
 from ubnet.schedule import JOIN, Schedule
 
 RANKS = (1, 2, 3, 4, 5, 7, 8, 16, 48)
@@ -66,7 +67,30 @@ def test_all_to_all_v_equals_its_formula(algorithm: str, ranks: int) -> None:
 
 def test_every_algorithm_has_a_formula() -> None:
     registered = {(op.name, name) for op in OPERATIONS.values() for name in op.algorithms}
-    assert set(FORMULAS) == {pair for pair in registered if pair[0] != "all_to_all_v"}
+    assert registered - {pair for pair in registered if pair[0] == "all_to_all_v"} <= {
+        *FORMULAS,
+        *TOTALS,
+    }
+    assert set(FORMULAS) <= registered
+
+
+@pytest.mark.parametrize("ranks", RANKS)
+@pytest.mark.parametrize(
+    ("op", "algorithm"), [pair for pair in TOTALS if pair[1] in OPERATIONS[pair[0]].algorithms]
+)
+def test_totals_equal_the_formula_where_the_count_divides(
+    op: str, algorithm: str, ranks: int
+) -> None:
+    count = 2 * ranks * 32
+    parts = [count] * ranks if OPERATIONS[op].uneven else None
+    schedule = build(op, ranks, count, algorithm=algorithm, parts=parts)
+    found, wanted = counted(schedule), totals(op, algorithm, ranks, count)
+    assert (found.sent.sum(), found.reduced.sum()) == wanted[1:]
+    if wanted.rounds is None:
+        # Two binary trees, each at most one layer deeper than the logarithm, up and down.
+        assert found.rounds <= 2 * (ranks.bit_length() + 1)
+    else:
+        assert found.rounds == wanted.rounds
 
 
 @pytest.mark.parametrize("ranks", [2, 3, 8, 48])

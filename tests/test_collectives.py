@@ -1,6 +1,7 @@
 """Every operation by every algorithm, run on real memory, equals what numpy says."""
 
 from collections.abc import Callable
+from itertools import accumulate, product
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,8 @@ from ubnet.collectives import OPERATIONS, build
 from ubnet.errors import MismatchedCall, OptionError, ScheduleError
 from ubnet.replay import Arena, replay
 
-RANKS = (1, 2, 3, 7, 8, 16, 48)
-COUNTS = (0, 1, 1001)
+RANKS = (1, 2, 3, 4, 5, 7, 8, 16, 48)
+COUNTS = (0, 1, 1009)
 PAD = 5
 SENTINEL = 77
 MODULUS = 97
@@ -20,7 +21,7 @@ EVEN = [
     pytest.param(op.name, algorithm, id=f"{op.name}-{algorithm}")
     for op in OPERATIONS.values()
     for algorithm in op.algorithms
-    if op.name not in ("barrier", "all_to_all_v")
+    if op.name != "barrier" and not op.uneven
 ]
 REDUCING = [p for p in EVEN if OPERATIONS[str(p.values[0])].reduces]
 ORDERED = [p for p in REDUCING if p.values[1] not in OPERATIONS[str(p.values[0])].commutative_only]
@@ -52,6 +53,11 @@ def expected(op: str, inputs: list[Any], count: int, root: int, fold: Any) -> li
     """Return every rank's output by the plain sequential rule, None = not touched."""
     ranks = len(inputs)
     blocks = [[x[r * count : (r + 1) * count] for r in range(ranks)] for x in inputs]
+    if op == "send_recv":
+        return [inputs[r - 1] for r in range(ranks)]
+    if op in ("scan", "exscan"):
+        sums = list(accumulate(inputs, fold))
+        return sums if op == "scan" else [None, *sums[:-1]]
     if OPERATIONS[op].reduces:
         total = inputs[0]
         for other in inputs[1:]:
@@ -145,7 +151,7 @@ def test_every_order_that_the_dependencies_allow_is_safe(op: Any, ranks: int) ->
         for root in range(ranks) if op.rooted else (0,):
             for count in (0, 1, 11):
                 for chunks in (1, 3) if name in op.chunked else (1,):
-                    parts = uneven_parts(ranks, count) if op.name == "all_to_all_v" else None
+                    parts = parts_of(op, ranks, count)
                     build(
                         op.name, ranks, count, algorithm=name, root=root, chunks=chunks, parts=parts
                     ).validate()
@@ -154,7 +160,7 @@ def test_every_order_that_the_dependencies_allow_is_safe(op: Any, ranks: int) ->
 @pytest.mark.parametrize("op", OPERATIONS.values(), ids=lambda op: op.name)
 def test_an_operation_waits_only_for_what_its_ranks_can_know(op: Any) -> None:
     for name in op.algorithms:
-        parts = uneven_parts(7, 11) if op.name == "all_to_all_v" else None
+        parts = parts_of(op, 7, 11)
         s = build(op.name, 7, 23, algorithm=name, parts=parts)
         later = np.repeat(np.arange(len(s)), np.diff(s.dep_ptr))
         ends = [(a[later], b[s.dep]) for a in (s.src, s.dst) for b in (s.src, s.dst)]
@@ -174,6 +180,13 @@ def test_barrier_lets_nobody_go_before_all_have_come(algorithm: str, ranks: int)
     for i, dst in enumerate(schedule.dst):
         heard[dst] |= known[i]
     assert heard == [set(range(ranks))] * ranks
+
+
+def parts_of(op: Any, ranks: int, count: int) -> list[Any] | None:
+    """Return the parts that an uneven operation wants."""
+    if op.uneven == "ranks":
+        return np.random.default_rng(ranks).integers(0, count + 1, ranks).tolist()
+    return uneven_parts(ranks, count) if op.uneven else None
 
 
 def uneven_parts(ranks: int, count: int) -> list[Any]:
@@ -209,6 +222,31 @@ def test_all_to_all_v_equals_numpy(algorithm: str, ranks: int) -> None:
             assert (arena.output(rank) == wanted).all()
 
 
+@pytest.mark.parametrize("ranks", RANKS)
+@pytest.mark.parametrize("op", ["all_gather_v", "reduce_scatter_v", "gather_v", "scatter_v"])
+def test_uneven_blocks_equal_numpy(op: str, ranks: int) -> None:
+    known = OPERATIONS[op]
+    for algorithm, count in product(known.algorithms, (0, 1, 101)):
+        counts = parts_of(known, ranks, count)
+        assert counts is not None
+        ends = np.cumsum(counts)
+        for root in {0, ranks - 1} if known.rooted else {0}:
+            s = build(op, ranks, algorithm=algorithm, root=root, parts=counts)
+            given = np.random.default_rng(3).integers(1, 90, (ranks, int(s.sizes[:, 0].max())))
+            arena = run(s, "int64", lambda rank, given=given: given[rank])  # type: ignore[misc]
+            whole = np.concatenate([given[r][: counts[r]] for r in range(ranks)])
+            source = given.sum(axis=0) if op == "reduce_scatter_v" else given[root]
+            for rank in range(ranks):
+                right = whole if op in ("all_gather_v", "gather_v") else source
+                if op in ("reduce_scatter_v", "scatter_v"):
+                    right = right[ends[rank] - counts[rank] : ends[rank]]
+                if op == "gather_v" and rank != root:
+                    right = whole[:0]
+                output = arena.output(rank)
+                assert (output[: len(right)] == right).all(), f"{op} {algorithm} {counts} {root}"
+                assert (output[len(right) :] == SENTINEL).all()
+
+
 def test_all_to_all_v_names_the_ranks_that_disagree() -> None:
     parts = uneven_parts(4, 9)
     parts[2][2][3] = parts[3][0][2] + 4
@@ -221,7 +259,7 @@ def test_what_is_refused() -> None:
         build("allreduce2", 4, 1)
     with pytest.raises(ScheduleError, match=r"all_reduce has no algorithm 'rings'.*ring"):
         build("all_reduce", 4, 1, algorithm="rings")
-    with pytest.raises(ScheduleError, match=r"not commutative needs; use mesh"):
+    with pytest.raises(ScheduleError, match=r"not commutative needs; use mesh, recursive_doubling"):
         build("all_reduce", 4, 1, algorithm="ring", commutative=False)
     with pytest.raises(OptionError, match="root 4: give a rank from 0 to 3"):
         build("broadcast", 4, 1, root=4)
