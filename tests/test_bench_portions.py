@@ -6,7 +6,6 @@ import pytest
 from ubnet.cli.expected import Call, fill_inputs, uneven_parts, wrong_elements
 from ubnet.cli.inputs import Numbers
 from ubnet.cli.portions import largest_portion, portions
-from ubnet.collectives import scan
 from ubnet.collectives.build import build
 from ubnet.collectives.registry import OPERATIONS
 from ubnet.replay import Arena, replay
@@ -16,12 +15,12 @@ CASES = [(o.name, a) for o in OPERATIONS.values() for a in o.algorithms if o.nam
 
 
 def make(op, algorithm, ranks, count, root):
-    uneven = uneven_parts(ranks, count) if op == "all_to_all_v" else ()
-    rooted = OPERATIONS[op].rooted
+    known = OPERATIONS[op]
+    parts = uneven_parts(known.uneven, ranks, count)
     schedule = build(
-        op, ranks, count, algorithm=algorithm, root=root if rooted else 0, parts=uneven or None
+        op, ranks, count, algorithm=algorithm, root=root if known.rooted else 0, parts=parts or None
     )
-    return schedule, Call(op, ranks, count, root, uneven)
+    return schedule, Call(op, ranks, count, root, parts)
 
 
 def run(schedule, call, limit):
@@ -69,20 +68,9 @@ def test_one_wrong_element_is_one(op, algorithm):
         output = arena.output(rank)
         if len(output):
             output[len(output) // 2] += 1
-    broken = int((schedule.sizes[:, OUTPUT] > 0).sum())
+    # What an exscan leaves on rank 0 is nobody's affair.
+    broken = int((schedule.sizes[:, OUTPUT] > 0).sum()) - (op == "exscan")
     assert wrong_elements(call, arena, numbers, nothing) == broken > 0
-
-
-@pytest.mark.parametrize("op", ["scan", "exscan"])
-@pytest.mark.parametrize("ranks", [1, 2, 5, 8])
-def test_prefixes_are_sums_of_the_ranks_so_far(op, ranks):
-    schedule = {"scan": scan.inclusive, "exscan": scan.exclusive}[op](ranks, 5)
-    call = Call(op, ranks, 5, 0)
-    assert run(schedule, call, 1 << 30) == (0, 1, 5 * ranks)
-    numbers = Numbers.for_sums(3, np.dtype("float32"), ranks)
-    nothing = np.zeros(ranks, dtype=np.int64)
-    idle = 5 * ranks if op == "scan" else 5 * (ranks - 1)
-    assert wrong_elements(call, Arena(schedule.sizes, "float32"), numbers, nothing) == idle
 
 
 def test_an_operation_that_was_left_out_is_seen():

@@ -164,8 +164,8 @@ class Collectives:
         dtype = bench_dtype(self.dtype)
         ranks = len(self.endpoints)
         count = operation.count_of(size, ranks, dtype.itemsize)
-        uneven = uneven_parts(ranks, count) if operation.name == "all_to_all_v" else ()
-        call = Call(operation.name, ranks, count, self.root, uneven)
+        parts = uneven_parts(operation.uneven, ranks, count)
+        call = Call(operation.name, ranks, count, self.root, parts)
         schedule = build(
             operation.name,
             ranks,
@@ -178,17 +178,19 @@ class Collectives:
             itemsize=dtype.itemsize,
             transport=way.transport,
             plane=way.plane,
-            parts=uneven or None,
+            parts=parts or None,
         )
         timing = time_schedule(
             schedule, way.fabric, self.endpoints, dtype.itemsize, way.transport, way.plane
         )
         used = operation.size_of(count, ranks, dtype.itemsize)
-        if uneven:
-            used = max(max(sum(sent), sum(got)) for sent, _, got, _ in uneven) * dtype.itemsize
+        if operation.uneven == "pairs":
+            used = max(int(max(sum(p[0]), sum(p[2]))) for p in parts) * dtype.itemsize
+        elif parts:
+            used = sum(parts) * dtype.itemsize
         return Row.timed(
             timing.time_ps,
-            int(used),
+            used,
             operation.busbw_factor(ranks),
             op=operation.name,
             algorithm=schedule.name.removeprefix(f"{operation.name} "),

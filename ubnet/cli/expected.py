@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,15 +46,27 @@ class Call:
         Canonical name.
     ranks, count, root : int
         As in `ubnet.collectives.build`.
-    uneven : sequence of (sendcounts, sdispls, recvcounts, rdispls)
-        What the ranks give to an all_to_all_v.
+    parts : sequence
+        What the ranks give to an operation with uneven counts, as in `ubnet.collectives.build`.
     """
 
     op: str
     ranks: int
     count: int
     root: int
-    uneven: Sequence[Sequence[Ints]] = ()
+    parts: Sequence[Any] = ()
+
+    @property
+    def sizes(self) -> Ints:
+        """Elements of every rank's block, shape (ranks,)."""
+        if self.parts and self.op != "all_to_all_v":
+            return np.array(self.parts, dtype=np.int64)
+        return np.full(self.ranks, self.count)
+
+    @property
+    def starts(self) -> Ints:
+        """Where every rank's block begins in an array of all blocks, shape (ranks,)."""
+        return np.cumsum(self.sizes) - self.sizes
 
 
 def fill_inputs(arena: Arena, numbers: Numbers, first: Ints) -> None:
@@ -94,16 +107,30 @@ def wrong_elements(call: Call, arena: Arena, numbers: Numbers, first: Ints) -> i
     return wrong
 
 
-def uneven_parts(ranks: int, count: int) -> list[tuple[Ints, Ints, Ints, Ints]]:
-    """Return an uneven exchange: rank r sends rank s a half, one or one and a half times `count`.
+def uneven_parts(uneven: str, ranks: int, count: int) -> list[Any]:
+    """Return what the ranks give where counts differ: a half, one or one and a half times `count`.
 
-    >>> [int(n) for n in uneven_parts(3, 10)[1][0]]
+    Parameters
+    ----------
+    uneven : {"", "pairs", "ranks"}
+        Nothing differs, or the counts of all pairs do, or those of the ranks' blocks.
+    ranks, count : int
+        Ranks, and elements on average.
+
+    Examples
+    --------
+    >>> uneven_parts("ranks", 4, 10)
+    [5, 10, 15, 5]
+    >>> [int(n) for n in uneven_parts("pairs", 3, 10)[1][0]]
     [10, 15, 5]
     """
     ids = np.arange(ranks)
+    if uneven == "ranks":
+        return [int(n) for n in count * (1 + ids % 3) // 2]
+    if uneven != "pairs":
+        return []
     sent = count * (1 + (ids[:, None] + ids) % 3) // 2
-    starts = np.zeros_like(sent)
-    np.cumsum(sent[:, :-1], axis=1, out=starts[:, 1:])
+    starts = np.cumsum(sent, axis=1) - sent
     # The pattern is symmetric: what r sends s is what it receives from s.
     return [(sent[r], starts[r], sent[r], starts[r]) for r in range(ranks)]
 
@@ -113,9 +140,14 @@ def _all_to_all(call: Call, rank: int) -> Parts:
     return Parts(ids * call.count, ids, rank * each, each)
 
 
+def _all_to_all_v(call: Call, rank: int) -> Parts:
+    _, _, received, at = call.parts[rank]
+    first = np.array([start[rank] for _, start, _, _ in call.parts])
+    return Parts(at, np.arange(call.ranks), first, received)
+
+
 def _all_gather(call: Call, rank: int) -> Parts:
-    ids, each = np.arange(call.ranks), np.full(call.ranks, call.count)
-    return Parts(ids * call.count, ids, 0 * each, each)
+    return Parts(call.starts, np.arange(call.ranks), np.zeros_like(call.starts), call.sizes)
 
 
 def _broadcast(call: Call, rank: int) -> Parts:
@@ -123,13 +155,11 @@ def _broadcast(call: Call, rank: int) -> Parts:
 
 
 def _scatter(call: Call, rank: int) -> Parts:
-    return _one(call.root, rank * call.count, call.count)
+    return _one(call.root, call.starts[rank], call.sizes[rank])
 
 
-def _all_to_all_v(call: Call, rank: int) -> Parts:
-    _, _, received, at = call.uneven[rank]
-    first = np.array([start[rank] for _, start, _, _ in call.uneven])
-    return Parts(at, np.arange(call.ranks), first, received)
+def _send_recv(call: Call, rank: int) -> Parts:
+    return _one((rank - 1) % call.ranks, 0, call.count)
 
 
 def _one(source: int, first: int, count: int) -> Parts:
@@ -139,11 +169,12 @@ def _one(source: int, first: int, count: int) -> Parts:
 def _wrong_sums(call: Call, arena: Arena, numbers: Numbers, first: Ints) -> int:
     """Compare with the sums over all ranks, worked out once where the outputs are the same."""
     wrong, known, total = 0, None, np.empty(0, dtype=np.int64)
+    blocks = call.starts if call.op in SCATTERED_SUMS else np.zeros(call.ranks, dtype=np.int64)
     for rank in map(int, arena.held):
         output = arena.output(rank)
         if not len(output):
             continue
-        begin = int(first[rank]) + (rank * call.count if call.op == "reduce_scatter" else 0)
+        begin = int(first[rank] + blocks[rank])
         if known != (begin, len(output)):
             known, total = (begin, len(output)), numbers.sums(len(output), call.ranks, begin)
         wrong += wrong_equal(output, total)
@@ -152,22 +183,28 @@ def _wrong_sums(call: Call, arena: Arena, numbers: Numbers, first: Ints) -> int:
 
 def _wrong_prefixes(call: Call, arena: Arena, numbers: Numbers, first: Ints) -> int:
     """Compare each rank with the sums over the ranks below it, and itself in a scan."""
-    wrong, total = 0, np.zeros(0, dtype=np.int64)
+    wrong, known, total, added = 0, None, np.empty(0, dtype=np.int64), 0
     for rank in map(int, arena.held):
-        output = arena.output(rank)
-        if rank == 0:
-            total = np.zeros(len(output), dtype=np.int64)
-        own = np.empty(len(output), dtype=np.int64)
-        numbers.fill(own, rank, int(first[rank]))
-        if call.op == "scan":
-            wrong += wrong_equal(output, total + own)
-        elif rank:  # nobody may rely on what an exscan leaves on rank 0
+        output, begin = arena.output(rank), int(first[rank])
+        if not len(output):
+            continue
+        if known != (begin, len(output)):
+            known, total, added = (begin, len(output)), np.zeros(len(output), dtype=np.int64), 0
+        below = rank + (call.op == "scan")
+        for other in range(added, below):
+            own = np.empty_like(total)
+            numbers.fill(own, other, begin)
+            total += own
+        added = below
+        if below:  # nobody may rely on what an exscan leaves on rank 0
             wrong += wrong_equal(output, total)
-        total += own
     return wrong
 
 
-SUMS = ("all_reduce", "reduce", "reduce_scatter")
+SCATTERED_SUMS = ("reduce_scatter", "reduce_scatter_v")
+"""The operations that leave each rank its block of the sums."""
+
+SUMS = ("all_reduce", "reduce", *SCATTERED_SUMS)
 """The operations whose results are sums over all ranks."""
 
 PREFIXES = ("scan", "exscan")
@@ -177,8 +214,12 @@ MOVES: dict[str, Callable[[Call, int], Parts]] = {
     "all_to_all": _all_to_all,
     "all_to_all_v": _all_to_all_v,
     "all_gather": _all_gather,
+    "all_gather_v": _all_gather,
     "gather": _all_gather,
+    "gather_v": _all_gather,
     "broadcast": _broadcast,
     "scatter": _scatter,
+    "scatter_v": _scatter,
+    "send_recv": _send_recv,
 }
 """The operations whose results are moved as they are."""
