@@ -24,7 +24,7 @@ for half of them and for all of them; computing times are given (assumed: change
 
 from ubnet import load_fabric
 from ubnet.collectives.decode_layer import Timeline, decode_layer, run_layers
-from ubnet.collectives.expert_parallel import run_moe
+from ubnet.collectives.moe_run import run_moe
 from ubnet.place import place_ranks
 from ubnet.units import PS_PER_US
 

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from ubnet.collectives.expert_parallel import ExpertParallel, default_experts, replicated, run_moe
+from ubnet.collectives.expert_parallel import ExpertParallel, default_experts, replicated
 from ubnet.collectives.gate import Gate
+from ubnet.collectives.moe_run import run_moe
 from ubnet.collectives.placement import (
     Placement,
     balanced_placement,

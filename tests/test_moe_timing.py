@@ -5,10 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ubnet.collectives.expert_parallel import ExpertParallel, default_experts, run_moe
+from ubnet.collectives.expert_parallel import ExpertParallel, default_experts
 from ubnet.collectives.flow_program import FlowProgram
 from ubnet.collectives.fused import Fused
 from ubnet.collectives.fused_model import CLOUDMATRIX, FusedModel
+from ubnet.collectives.moe_run import run_moe
 from ubnet.collectives.routing import Routing
 from ubnet.errors import NoRoute, OptionError
 from ubnet.fabric import NODE, PACKAGE

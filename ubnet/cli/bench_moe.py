@@ -1,6 +1,5 @@
 """``ubnet bench dispatch|combine|moe``: tokens to their experts and back."""
 
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -244,7 +243,9 @@ def _bench(
         runs.append((f"{op} ep{ranks} by {timing.transport}", run, timing))
     results.close()
     if detail and not as_json:
-        _print_details(runs)
+        from ubnet.cli.moe_detail import print_details
+
+        print_details(runs)
 
 
 def moe_row(way: Way, op: str, layer: Experts, ranks: int, payload: str) -> Row:
@@ -288,24 +289,3 @@ def _row(run: ExpertParallel, timing: FusedTiming, payload: str) -> Row:
         dtype=run.quant if op == DISPATCH and run.quant != "none" else "bfloat16",
         redop="sum" if op == COMBINE else "none",
     )
-
-
-def _print_details(runs: list[tuple[str, ExpertParallel, FusedTiming]]) -> None:
-    """Print the spreads of every row, and a picture of the experts' load."""
-    from ubnet.report.moe_detail import Spread, load_picture, spreads
-    from ubnet.report.table import Column, figure, open_console, print_columns, print_lines
-
-    columns = [
-        Column[Spread]("# over ranks, peers, experts", "#", lambda s: s.what, True),
-        Column[Spread]("min", "", lambda s: figure(s.least)),
-        Column[Spread]("mean", "", lambda s: figure(s.mean)),
-        Column[Spread]("p99", "", lambda s: figure(s.p99)),
-        Column[Spread]("max", "", lambda s: figure(s.most)),
-        Column[Spread]("unit", "", lambda s: s.unit, True),
-        Column[Spread]("max at", "", lambda s: str(s.where)),
-    ]
-    console = open_console(sys.stdout)
-    for title, run, timing in runs:
-        loads = run.plan.counts.sum(axis=0)
-        print_lines(["", title, f"load of expert slots |{load_picture(loads)}|"], console)
-        print_columns(list(spreads(run, timing)), columns, console)

@@ -12,13 +12,22 @@ from numpy.typing import NDArray
 
 from ubnet.collectives.combine import sum_rows
 from ubnet.collectives.dispatch import quantised
-from ubnet.collectives.layout import ReceiveLayout, SendOrder, receive_layout, send_order
+from ubnet.collectives.layout import SendOrder, send_order
 from ubnet.collectives.placement import Placement, plain_placement, shared_placement
 from ubnet.collectives.quantise import values
 from ubnet.collectives.routing import NO_EXPERT
 from ubnet.collectives.token_records import fields_of
-from ubnet.errors import CapacityExceeded, MismatchedCall, OptionError
+from ubnet.errors import MismatchedCall, OptionError
 from ubnet.fabric import Ints
+from ubnet.moe.ascend_rows import (
+    buffer_rows,
+    extended,
+    largest_batch,
+    layout_of,
+    masked,
+    turn_of_copies,
+    weights_of,
+)
 from ubnet.moe.calls import (
     Shape,
     check_index,
@@ -114,32 +123,32 @@ def npu_moe_distribute_dispatch(
     members = _check_group(group_ep, ep_world_size, ep_rank_id)
     held = check_tokens(x)
     batch, hidden = held.shape
-    experts = _masked(check_index(expert_ids, batch, "expert_ids"), x_active_mask)
+    experts = masked(check_index(expert_ids, batch, "expert_ids"), x_active_mask)
     placement = _placement(moe_expert_num, ep_world_size, shared_expert_rank_num)
     order = _order(experts, placement, ep_rank_id)
-    most = _largest_batch(batch, global_bs, members)
+    most = largest_batch(batch, global_bs, members)
     shape = Shape(placement.slots, hidden, QUANT_MODES[quant_mode])
     rows, row_scales = quantised(held, shape.quant)
     columns: list[Array] = [rows]
     if row_scales is not None:
         columns.append(row_scales[:, None])
     if expert_scales is not None:
-        columns.append(placement.weights_of(_weights(expert_scales, experts)))
+        columns.append(placement.weights_of(weights_of(expert_scales, experts)))
     agreed = (("BS", 0 if global_bs else batch), ("global_bs", global_bs), ("K", experts.shape[1]))
     pending = start_dispatch(members, shape, order, columns, agreed)
     current().wait([pending])
     got, handle = received(members, shape, fields_of(columns), pending.data)
-    room = _rows(most, experts.shape[1], placement, members)
-    expand_x = _extended(got[0] if shape.quant == "int8" else values(got[0]), room)
-    dynamic = None if row_scales is None else _extended(got[1][:, 0], room)
+    room = buffer_rows(most, experts.shape[1], placement, members)
+    expand_x = extended(got[0] if shape.quant == "int8" else values(got[0]), room)
+    dynamic = None if row_scales is None else extended(got[1][:, 0], room)
     weight = None
     if expert_scales is not None:
-        weight = _extended(got[-1][np.arange(len(got[-1])), handle.source_key], room)
+        weight = extended(got[-1][np.arange(len(got[-1])), handle.source_key], room)
     counts = handle.layout.expert_counts
     nums = counts if expert_token_nums_type else np.cumsum(counts)
     by_source = np.cumsum(handle.layout.counts.T.reshape(-1)).astype(np.int32)
     none = np.zeros(1, dtype=np.int32)
-    return expand_x, dynamic, _expand_idx(experts), nums, by_source, none, weight
+    return expand_x, dynamic, turn_of_copies(experts), nums, by_source, none, weight
 
 
 def npu_moe_distribute_combine(
@@ -200,19 +209,19 @@ def npu_moe_distribute_combine(
         raise OptionError("combine sends bfloat16: comm_quant_mode is 0, without further scales")
     members = _check_group(group_ep, ep_world_size, ep_rank_id)
     held = check_tokens(expand_x, "expand_x")
-    experts = _masked(check_index(expert_ids, len(expert_ids), "expert_ids"), x_active_mask)
-    if not np.array_equal(expand_idx, _expand_idx(experts)):
+    experts = masked(check_index(expert_ids, len(expert_ids), "expert_ids"), x_active_mask)
+    if not np.array_equal(expand_idx, turn_of_copies(experts)):
         raise MismatchedCall(
             f"expand_idx of rank {ep_rank_id} does not belong to these expert_ids: give what the "
             "dispatch of the same expert_ids and mask returned"
         )
     placement = _placement(moe_expert_num, ep_world_size, shared_expert_rank_num)
     order = _order(experts, placement, ep_rank_id)
-    layout = _layout(ep_send_counts, placement, members, len(held))
+    layout = layout_of(ep_send_counts, placement, members, len(held))
     shape = Shape(placement.slots, held.shape[1], "none")
     columns = [held[: layout.rows]]
     pending = start_combine(members, shape, layout, columns, len(experts))
-    weights = placement.weights_of(_weights(expert_scales, experts))
+    weights = placement.weights_of(weights_of(expert_scales, experts))
     current().wait([pending])
     (incoming,) = returned(fields_of(columns), pending.data)
     position = order.position()
@@ -257,75 +266,3 @@ def _order(experts: Ints, placement: Placement, rank: int) -> SendOrder:
         # A token that is masked out altogether goes to no shared expert either.
         slots[(experts == NO_EXPERT).all(axis=1), -1] = NO_EXPERT
     return send_order(slots, placement.slots, rank)
-
-
-def _masked(experts: Ints, mask: Array | None) -> Ints:
-    if mask is None:
-        return experts
-    active = np.asarray(mask, dtype=bool)
-    active = active[:, None] if active.ndim == 1 else active
-    if len(active) != len(experts):
-        raise OptionError(
-            f"x_active_mask has shape {np.shape(mask)}; give ({len(experts)},) or {experts.shape}"
-        )
-    return np.where(active, experts, NO_EXPERT)
-
-
-def _largest_batch(batch: int, global_bs: int, members: Members) -> int:
-    """Return the tokens of a rank that the static buffers are made for."""
-    if global_bs and batch * members.size > global_bs:
-        raise CapacityExceeded(
-            f"rank {members.rank} has {batch} tokens, global_bs {global_bs} has room for "
-            f"{global_bs // members.size} = global_bs / ranks {members.size}: need {batch}; give "
-            f"global_bs={batch * members.size} or more"
-        )
-    return global_bs // members.size if global_bs else batch
-
-
-def _rows(batch: int, topk: int, placement: Placement, members: Members) -> int:
-    """Return A, the rows of the static buffer of this rank."""
-    local = placement.slots // members.size
-    if members.rank < len(placement.shared):
-        return batch * -(-members.size // len(placement.shared))
-    return batch * members.size * min(local, topk)
-
-
-def _extended(rows: Array, room: int) -> Array:
-    """Return rows in an array of `room`, the rest zero and without memory of its own."""
-    out = np.zeros((room, *rows.shape[1:]), dtype=rows.dtype)
-    out[: len(rows)] = rows
-    return out
-
-
-def _expand_idx(experts: Ints) -> NDArray[np.int32]:
-    """Return which of the copies for its expert each (token, key) is, 0 where there is none."""
-    chosen = experts.reshape(-1)
-    active = np.flatnonzero(chosen != NO_EXPERT)
-    order = active[np.argsort(chosen[active], kind="stable")]
-    expert = chosen[order]
-    turn = np.zeros(len(chosen), dtype=np.int32)
-    turn[order] = np.arange(len(order)) - np.searchsorted(expert, expert)
-    return turn
-
-
-def _layout(counts: Array, placement: Placement, members: Members, rows: int) -> ReceiveLayout:
-    """Return the layout that a dispatch's ``ep_recv_counts`` stand for."""
-    local = placement.slots // members.size
-    ends = np.asarray(counts, dtype=np.int64)
-    if ends.shape != (local * members.size,) or (len(ends) and ends[-1] > rows):
-        raise MismatchedCall(
-            f"ep_send_counts of shape {ends.shape} and expand_x of {rows} rows on rank "
-            f"{members.rank}: give the ep_recv_counts of the dispatch and all of its rows"
-        )
-    each = np.diff(ends, prepend=0).reshape(local, members.size)
-    return receive_layout(np.ascontiguousarray(each.T))
-
-
-def _weights(expert_scales: Array, experts: Ints) -> NDArray[np.float32]:
-    weights = np.asarray(expert_scales, dtype=np.float32)
-    if weights.shape != experts.shape:
-        raise OptionError(
-            f"expert_scales has shape {weights.shape}; give one weight for each of "
-            f"expert_ids {experts.shape}"
-        )
-    return weights
