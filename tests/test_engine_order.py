@@ -1,5 +1,7 @@
 """Engines that keep the order of a schedule's steps, and the rings that need it."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -26,6 +28,16 @@ def test_the_first_has_the_engine_to_itself_and_the_next_hides_its_startup():
     assert alone[0] == pytest.approx(NEAR_PS - 80_000 + wire, abs=2)
     assert alone[1] - alone[0] == pytest.approx(wire, abs=2)
     assert shared[0] == shared[1] == pytest.approx(alone[1], abs=2)
+
+
+def test_transfers_of_one_step_share_the_engine():
+    """Otherwise all ranks of a mesh would write to the same one at a time."""
+    mesh = build("all_gather", 16, 10_000, algorithm="mesh")
+    times = [
+        time_schedule(replace(mesh, in_order=in_order), FABRIC, np.arange(16), 4, "aiv").time_ps
+        for in_order in (True, False)
+    ]
+    assert times[0] == pytest.approx(times[1], rel=1e-6)
 
 
 def test_a_message_without_bytes_keeps_its_time():

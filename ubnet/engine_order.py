@@ -1,10 +1,10 @@
-"""Engines that take the transfers of a schedule one after the other, in the order of its steps.
+"""Engines that take the transfers of a schedule in the order of its steps.
 
 Flows that share an engine slow each other down and end together, late. Where pieces follow each
 other along a chain, that makes bunches of them, and a bunch moves like one large piece: the
 pipeline is gone. A queue of descriptors serves the first piece first. So the start-up of a transfer
 becomes a flow of its own, which needs no engine and begins when the data is there; its bytes
-follow those of the transfer before it on the same engine.
+follow those of the step before on the same engine. Transfers of one step share it as ever.
 """
 
 from dataclasses import replace
@@ -36,10 +36,13 @@ def in_engine_order(flows: "ScheduleFlows", schedule: Schedule, engine: Ints) ->
     """
     held = np.flatnonzero(engine >= 0)
     queue = held[np.lexsort((schedule.step[held], engine[held]))]
+    other_engine = np.diff(engine[queue], prepend=-1) != 0
+    other_step = np.diff(schedule.step[queue], prepend=-1) != 0
+    turn = np.cumsum(np.where(other_engine, 2, other_step))
     first_start = flows.operations + flows.passes
     start = np.full(len(flows) + len(queue), -1)
     start[queue] = first_start + np.arange(len(queue))
-    ptr, dep = _waits(flows, queue, engine, start, first_start)
+    ptr, dep = _waits(flows, queue, turn, start, first_start)
     return replace(
         flows,
         columns=_columns(flows, queue, first_start),
@@ -51,14 +54,21 @@ def in_engine_order(flows: "ScheduleFlows", schedule: Schedule, engine: Ints) ->
 
 
 def _waits(
-    flows: "ScheduleFlows", queue: Ints, engine: Ints, start: Ints, first_start: int
+    flows: "ScheduleFlows", queue: Ints, turn: Ints, start: Ints, first_start: int
 ) -> tuple[Ints, Ints]:
-    """Return what each flow waits for: start-ups for the data, transfers for their engine."""
+    """Return what each flow waits for: start-ups for the data, transfers for their engine.
+
+    `turn` numbers the steps of an engine: equal for transfers that share it, one more for those
+    that come next on the same engine, at least two more on another one.
+    """
     row = owners(flows.dep_ptr)
     row = np.where(start[row] >= 0, start[row], row + len(queue) * (row >= first_start))
-    behind = engine[queue[1:]] == engine[queue[:-1]]
-    row = np.concatenate([row, queue, queue[1:][behind]])
-    dep = np.concatenate([flows.dep, start[queue], queue[:-1][behind]])
+    first = np.searchsorted(turn, turn - 1, side="left")
+    before = np.searchsorted(turn, turn - 1, side="right") - first
+    later = np.repeat(np.arange(len(queue)), before)
+    earlier = np.repeat(first - (np.cumsum(before) - before), before) + np.arange(before.sum())
+    row = np.concatenate([row, queue, queue[later]])
+    dep = np.concatenate([flows.dep, start[queue], queue[earlier]])
     order = np.argsort(row, kind="stable")
     return pointers(np.bincount(row, minlength=len(start))), dep[order]
 
