@@ -6,6 +6,8 @@ Freeing makes it null. Predefined handles are the same objects for all ranks, an
 
 from typing import Any, ClassVar, Self
 
+_PREDEFINED: dict[str, "Handle"] = {}
+
 
 class Handle:
     """The common part of all handles.
@@ -37,6 +39,9 @@ class Handle:
         """Return a handle of something; `name` makes it a predefined one."""
         made = object.__new__(cls)
         made._ref, made._name = ref, name
+        if name:
+            # The first of a name is MPI's own; later ones are copies that programs make of it.
+            _PREDEFINED.setdefault(name, made)
         return made
 
     def __eq__(self, other: object) -> bool:
@@ -71,13 +76,13 @@ class Handle:
             self._ref, self._name = None, ""
 
 
+_predefined: dict[str, Handle] = {}
+
+
 def predefined(name: str) -> Handle:
     """Return the predefined handle of that name.
 
     >>> predefined("COMM_WORLD")
     MPI.COMM_WORLD
     """
-    from ubnet import mpi
-
-    handle: Handle = getattr(mpi, name)
-    return handle
+    return _predefined[name]
