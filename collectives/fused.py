@@ -77,10 +77,11 @@ class Fused:
         sent = self.send(program, transport, self.copies, self.sent_bytes, quantised, first)
         written = program.meet(0, (everyone, sent.prepared), (sent.src, sent.ids))
         met = program.meet(model.barrier_ps, (everyone, written))
-        to, flags = self.flags(program, transport, met)
-        arrived = program.meet(0, (everyone, met), (to, flags))
+        of, to, flags = self.flags(program, transport, met)
+        told = program.meet(0, (everyone, met), (of, flags))
+        arrived = program.meet(0, (everyone, told), (to, flags))
         done = program.meet(self.assembly_ps, (everyone, arrived))
-        stages = {"tokens": written, "barrier": met, "arrived": arrived}
+        stages = {"tokens": written, "barrier": met, "flags": told, "arrived": arrived}
         return Staged(program, stages, sent, done)
 
     def combine(self, transport: Transport) -> Staged:
@@ -203,8 +204,10 @@ class Fused:
             ids = program.send(columns, src, after=prepared, weight=weight)
         return Sent(prepared, src, dst, ids, columns.nbytes)
 
-    def flags(self, program: FlowProgram, transport: Transport, after: Ints) -> tuple[Ints, Ints]:
-        """Add a flag from every rank to every other; return targets and ids."""
+    def flags(
+        self, program: FlowProgram, transport: Transport, after: Ints
+    ) -> tuple[Ints, Ints, Ints]:
+        """Add a flag from every rank to every other; return sources, targets and ids."""
         src, dst = np.nonzero(~np.eye(self.ranks, dtype=bool))
         columns = transport.flows(
             self.fabric,
@@ -214,4 +217,4 @@ class Fused:
             self.model.flag_bytes,
             targets=self.ranks - 1,
         )
-        return dst, program.send(columns, src, after=after)
+        return src, dst, program.send(columns, src, after=after)

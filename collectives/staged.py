@@ -40,8 +40,8 @@ class Staged:
     program : FlowProgram
         All of them.
     stages : mapping of str to ndarray of int64, shape (ranks,)
-        Their ids: ``tokens`` (a rank's copies have arrived), ``barrier`` (dispatch alone),
-        ``arrived`` (what it waits for has come).
+        Their ids: ``tokens`` (a rank's copies have arrived), ``barrier`` and ``flags`` (it has
+        met, its flags have arrived; dispatch alone), ``arrived`` (what it waits for has come).
     sent : Sent
         The token copies.
     done : ndarray of int64, shape (ranks,)
@@ -89,8 +89,8 @@ class FusedTiming:
     rank_end_ps, rank_start_ps : ndarray of int64, shape (ranks,)
         End of every rank, and when it had called.
     stage_end_ps : mapping of str to ndarray of int64, shape (ranks,)
-        End of each rank's stages: ``tokens`` (its copies have arrived), ``barrier`` (dispatch
-        alone), ``arrived`` (what it waits for has come).
+        End of each rank's stages: ``tokens`` (its copies have arrived), ``barrier`` and ``flags``
+        (it has met, its flags have arrived; dispatch alone), ``arrived`` (what it waits for).
     transport, plane, reason : str
         How the bytes moved, and why so.
     resource_bytes : ndarray of float64, shape (resources,)
@@ -133,12 +133,8 @@ class FusedTiming:
 
     @property
     def waiting_ps(self) -> Ints:
-        """How long each rank only waited for others: its own writes done, theirs not yet here.
-
-        The flight of the last flag or token is in it, so that it is above 0 even where all ranks
-        are alike.
-        """
-        own = self.stage_end_ps.get("barrier", self.stage_end_ps["tokens"])
+        """How long each rank only waited for others: its own writes done, theirs not yet here."""
+        own = self.stage_end_ps.get("flags", self.stage_end_ps["tokens"])
         return self.stage_end_ps["arrived"] - own
 
     def sent_bytes(self, ranks: int) -> Ints:

@@ -32,10 +32,11 @@ def test_a_late_rank_makes_the_others_wait_and_not_move(cloudmatrix, op):
     assert skewed.rank_time_ps[5] <= even.time_ps
 
 
-def test_alike_ranks_wait_for_a_flight_only(cloudmatrix):
+def test_alike_ranks_hardly_wait(cloudmatrix):
     for op in ("dispatch", "combine"):
         timing = made(cloudmatrix, op).timing("aiv")
-        assert timing.waiting_ps.max() < 6e6
+        assert timing.waiting_ps.min() >= 0
+        assert timing.waiting_ps.max() < 1e6
 
 
 @pytest.mark.parametrize("op", ["dispatch", "combine"])

@@ -52,8 +52,8 @@ def spread_of(what: str, unit: str, values: ArrayLike) -> Spread:
 def spreads(run: ExpertParallel, timing: FusedTiming) -> Iterator[Spread]:
     """Yield what `run` was like on its ranks, between its peers and for its experts.
 
-    A rank's time is split into waiting (its own writes are done, others' are not yet here; the
-    flight of the last flag is in it) and the rest: launching, moving, assembling or summing.
+    A rank's time is split into waiting (its own writes are done, others' are not yet here) and
+    the rest: launching, moving, assembling or summing.
     """
     ranks = run.ranks
     total, waiting = timing.rank_time_ps / 1e6, timing.waiting_ps / 1e6
