@@ -1,11 +1,24 @@
 """The one decorator of every Numba kernel: arrays in, arrays out, the same numbers everywhere."""
 
+import pickle
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
 import numba
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+# What unpickling raises for an index that another version wrote or that was cut short.
+_UNREADABLE = (
+    AttributeError,
+    EOFError,
+    ImportError,
+    IndexError,
+    KeyError,
+    TypeError,
+    ValueError,
+    pickle.UnpicklingError,
+)
 
 
 def kernel(function: F) -> F:
@@ -24,4 +37,24 @@ def kernel(function: F) -> F:
     callable
         The compiled dispatcher, or the function itself under ``NUMBA_DISABLE_JIT=1``.
     """
-    return cast(F, numba.njit(cache=True, fastmath=False, nogil=True)(function))
+    compiled = numba.njit(cache=True, fastmath=False, nogil=True)(function)
+    files = getattr(getattr(compiled, "_cache", None), "_cache_file", None)
+    if files is not None:
+        files._load_index = _survive_unreadable(files._load_index)
+    return cast(F, compiled)
+
+
+def _survive_unreadable(load: Callable[[], dict[Any, Any]]) -> Callable[[], dict[Any, Any]]:
+    """Let an index that cannot be read count as none: the kernel is compiled once more.
+
+    Numba reads the whole index before it asks whether the source is still the same, so what an
+    older version of a module left there (a class since renamed, a file cut short) would raise.
+    """
+
+    def load_or_none() -> dict[Any, Any]:
+        try:
+            return load()
+        except _UNREADABLE:
+            return {}
+
+    return load_or_none

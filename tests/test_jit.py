@@ -1,0 +1,67 @@
+"""Compiled kernels on disk: what an older version left there is survived."""
+
+import importlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+KERNEL = """
+from typing import NamedTuple
+import numpy as np
+from ubnet.jit import kernel
+
+class {name}(NamedTuple):
+    row: np.ndarray
+
+@kernel
+def total(state):
+    return state.row[0] + {more}
+
+print(total({name}(np.ones(1))), sum(total.stats.cache_hits.values()))
+"""
+
+
+def run_program(folder, text):
+    (folder / "program.py").write_text(text)
+    environment = os.environ | {
+        "NUMBA_CACHE_DIR": str(folder / "cache"),
+        "PYTHONPATH": f"{Path(__file__).parent.parent}{os.pathsep}{folder}",
+        "NUMBA_DISABLE_JIT": "0",
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", "import program"],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.split()
+
+
+def test_an_index_that_names_a_class_since_renamed_is_a_miss(tmp_path):
+    assert run_program(tmp_path, KERNEL.format(name="Queues", more=1)) == ["2.0", "0"]
+    assert run_program(tmp_path, KERNEL.format(name="Queues", more=1)) == ["2.0", "1"]
+    assert run_program(tmp_path, KERNEL.format(name="Tables", more=2)) == ["3.0", "0"]
+    assert run_program(tmp_path, KERNEL.format(name="Tables", more=2)) == ["3.0", "1"]
+
+
+@pytest.mark.parametrize("left", [0, 1, 40])
+def test_an_index_cut_short_is_a_miss(tmp_path, left):
+    run_program(tmp_path, KERNEL.format(name="Queues", more=1))
+    (index,) = tmp_path.rglob("*.nbi")
+    index.write_bytes(index.read_bytes()[:left])
+    assert run_program(tmp_path, KERNEL.format(name="Queues", more=1)) == ["2.0", "0"]
+    assert run_program(tmp_path, KERNEL.format(name="Queues", more=1)) == ["2.0", "1"]
+
+
+def test_kernels_of_the_engine_take_no_classes_of_ours():
+    allocator = importlib.import_module("ubnet.allocator")
+    importlib.import_module("ubnet.flowsim").simulate_flows([1e9], 0, [1], [0, 1], [0])
+    for name in ("work", "enqueue"):
+        for signature in getattr(getattr(allocator, name), "signatures", ()):
+            assert "ubnet" not in str(signature)
