@@ -76,13 +76,10 @@ class Handle:
             self._ref, self._name = None, ""
 
 
-_predefined: dict[str, Handle] = {}
-
-
 def predefined(name: str) -> Handle:
     """Return the predefined handle of that name.
 
     >>> predefined("COMM_WORLD")
     MPI.COMM_WORLD
     """
-    return _predefined[name]
+    return _PREDEFINED[name]
