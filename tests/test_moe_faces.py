@@ -419,6 +419,16 @@ def test_a_program_is_the_same_in_one_process_and_in_two():
     assert outputs[1].stdout == outputs[0].stdout, outputs[1].stderr
 
 
+def test_the_example_prints_what_it_says():
+    root = Path(__file__).parents[1]
+    example = root / "examples" / "expert_parallel.py"
+    command = [sys.executable, "-m", "ubnet", "run", "-n", "16", str(example)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=root)
+    said = example.read_text().split('"""')[1].split("It prints:\n\n")[1]
+    wanted = "".join(f"{line[4:]}\n" for line in said.rstrip().splitlines())
+    assert done.stdout == wanted, done.stderr
+
+
 def test_values_are_seen_without_a_copy():
     held = np.zeros((2, 2), np.uint16)
     values(held)[0, 0] = 1
