@@ -10,6 +10,7 @@ import sys
 import warnings
 from collections.abc import Sequence
 from math import prod
+from types import NoneType
 from typing import Any
 
 import numpy as np
@@ -149,6 +150,8 @@ def _of_interface(holder: Any, writable: bool) -> tuple[memoryview, str]:
     if readonly and writable:
         raise BufferError(f"{where}buffer is not writable")
     described = said.get("descr")
+    if not isinstance(described, (list, NoneType)):
+        raise TypeError(f"{where}expected list for 'descr', got {type(described).__name__}")
     if described is not None and described != [("", typestr)]:
         warnings.warn(f"{where}ignoring 'descr' key", RuntimeWarning, stacklevel=4)
     return _at(address or 0, count * element, holder), FORMATS.get(kind, {}).get(element, "")
