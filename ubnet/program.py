@@ -129,7 +129,8 @@ class Program(MetaPathFinder):
 
     def _register(self, call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """Register what a rank's program wants to be called at its end; others' for the process."""
-        if self._running == HUB or getattr(call, "__module__", None) not in self._own:
+        caller = sys._getframe(1).f_globals.get("__name__")
+        if self._running == HUB or caller not in self._own or caller in NEEDED:
             return _register_for_process(call, *args, **kwargs)
         self._at_exit.setdefault(self._running, []).append(lambda: call(*args, **kwargs))
         return call
