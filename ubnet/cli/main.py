@@ -19,6 +19,7 @@ HELPS = {
     "bench": "Time an operation on a fabric, move its bytes, check the results.",
     "run": "Run a program written for mpi4py on the virtual supernode.",
     "topo": "List, show and check fabrics.",
+    "explain": "Say why the automatic choice takes an algorithm.",
     "paper": "Print published figures beside ubnet's, with the error.",
 }
 

@@ -1,0 +1,113 @@
+"""MSCCL XML: written, read back, run and timed as before; wrong steps are refused by place."""
+
+import re
+from xml.etree.ElementTree import parse
+
+import numpy as np
+import pytest
+
+from ubnet.collectives import OPERATIONS, build
+from ubnet.errors import ScheduleError
+from ubnet.fabrics import load_fabric
+from ubnet.msccl import write_msccl
+from ubnet.msccl_reader import read_msccl
+from ubnet.replay import Arena, replay
+from ubnet.timing import time_schedule
+
+CASES = [
+    (op.name, algorithm)
+    for op in OPERATIONS.values()
+    for algorithm in op.algorithms
+    if op.name != "barrier" and not op.uneven
+]
+
+
+def outputs(schedule):
+    arena = Arena(schedule.sizes, "int64")
+    for rank in range(schedule.ranks):
+        size = len(arena.input(rank))
+        arena.input(rank)[:] = np.random.default_rng(rank).integers(1, 99, size)
+    replay(schedule, arena)
+    return [arena.output(rank).tolist() for rank in range(schedule.ranks)]
+
+
+@pytest.mark.parametrize("ranks", [1, 3, 4])
+@pytest.mark.parametrize(("op", "algorithm"), CASES)
+def test_there_and_back_does_the_same(op, algorithm, ranks, tmp_path):
+    schedule = build(op, ranks, 12, algorithm=algorithm)
+    write_msccl(schedule, tmp_path / "algo.xml")
+    unit = int(parse(tmp_path / "algo.xml").getroot().get("nchunksperloop") or 1)
+    elements = max(int(schedule.sizes[:, :2].max()) // max(unit, 1), 1)
+    again = read_msccl(tmp_path / "algo.xml", elements)
+    assert again.name == schedule.name
+    assert outputs(again) == outputs(schedule)
+    assert again.bytes_sent(4).tolist() == schedule.bytes_sent(4).tolist()
+
+
+@pytest.mark.parametrize("algorithm", ["mesh", "nhr"])
+def test_an_imported_schedule_takes_the_same_time(algorithm, tmp_path):
+    fabric = load_fabric("cloudmatrix384")
+    schedule = build("all_reduce", 8, 8, algorithm=algorithm)
+    write_msccl(schedule, tmp_path / "algo.xml")
+    times = [
+        time_schedule(s, fabric, np.arange(8), 4096, "aiv").time_ps
+        for s in (schedule, read_msccl(tmp_path / "algo.xml"))
+    ]
+    assert times[1] == pytest.approx(times[0], rel=0.01)
+
+
+def corrupted(tmp_path, change):
+    """Return a path to a ring of 4 whose third step on gpu 2 was changed."""
+    path = tmp_path / "ring.xml"
+    write_msccl(build("all_reduce", 4, 4, algorithm="ring"), path)
+    tree = parse(path)
+    block = next(tb for tb in tree.getroot()[2] if sum(s.get("type") != "nop" for s in tb) > 3)
+    step = [s for s in block if s.get("type") != "nop"][2]
+    change(step, block)
+    tree.write(path)
+    return path, rf"gpu 2 tb {block.get('id')} step {step.get('s')}"
+
+
+@pytest.mark.parametrize(
+    ("change", "what"),
+    [
+        (lambda step, tb: step.set("type", "rx"), "type 'rx'; allowed: s, r, rcs"),
+        (lambda step, tb: step.set("cnt", "2"), "(chunks where|which has 4|sends 2)"),
+        (lambda step, tb: step.set("srcoff", "9"), "chunks 9 to 9 of srcbuf o, which has 4"),
+        (lambda step, tb: step.set("srcbuf", "x"), "srcbuf is 'x'"),
+        (lambda step, tb: step.set("s", "77"), "stands at place"),
+        (lambda step, tb: step.set("cnt", "many"), "cnt='many'"),
+        (lambda step, tb: step.set("depid", "9"), "waits for tb 9"),
+    ],
+)
+def test_a_corrupted_step_is_refused_with_its_place(change, what, tmp_path):
+    path, place = corrupted(tmp_path, change)
+    with pytest.raises(ScheduleError, match=what) as refused:
+        read_msccl(path)
+    assert re.search(r"gpu \d tb \d+ step", str(refused.value))
+    if "cnt" not in what and "77" not in place and "stands" not in what:
+        assert re.search(place, str(refused.value))
+
+
+def test_a_step_that_is_gone_is_noticed(tmp_path):
+    path, _ = corrupted(tmp_path, lambda step, tb: tb.remove(list(tb)[-1]))
+    with pytest.raises(ScheduleError, match=r"gpu \d tb \d+ step \d+ \(\w+\) (sends|waits), but"):
+        read_msccl(path)
+
+
+def test_a_dependency_that_is_gone_is_a_race(tmp_path):
+    path = tmp_path / "mesh.xml"
+    write_msccl(build("all_reduce", 4, 4, algorithm="mesh"), path)
+    tree = parse(path)
+    for step in tree.getroot()[1].iter("step"):
+        if step.get("type") == "rrc":
+            step.set("depid", "-1")
+            break
+    tree.write(path)
+    with pytest.raises(ScheduleError, match=r"gpu 1 tb \d+ step .* in no fixed order"):
+        read_msccl(path)
+
+
+def test_messages_without_data_have_no_form(tmp_path):
+    with pytest.raises(ScheduleError, match="sends no data"):
+        write_msccl(build("barrier", 4), tmp_path / "no.xml")
