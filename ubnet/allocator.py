@@ -58,7 +58,11 @@ STEPS = 24  # rows frozen by the last filling
 LOWEST = 25  # the first of them that has changed since
 UNFIT = 26  # 1: flows have started that have no place in the rows
 CROWD = 27  # active flows when the dense regime began
-CLOCK_FIELDS = 32
+ROWS = 28  # of the table of flows: those of ended flows are cleared out at times
+EDGES_USED = 29
+UNFINISHED = 30
+GROUPED = 31  # flows that another one, equal to them, stands for
+CLOCK_FIELDS = 40
 
 BLOCK_BITS = 6  # active flows in blocks of 64, each with its first end
 # What `work` does.
@@ -66,6 +70,9 @@ NO_EVENT = 0
 ALL_EVENTS = 1
 WATCHED_END = 2
 MOST_COLUMNS = 2048
+# The dense matrix holds sums of shares that are exact: whole ones, not too large, not too many.
+MOST_EQUAL = 64.0
+MOST_CROWD = 1 << 17
 # Of a heap. Ids and counts that are passed on are int64 from the start here and below: Numba
 # compiles a kernel once more for each literal and each width of integer it is called with.
 TOP = np.int64(0)
@@ -88,7 +95,7 @@ FLOWS = [  # two cache lines
     ("since_ps", "i8"),
     ("volume", "i8"),
     ("startup_ps", "i8"),
-    ("finish_ps", "i8"),  # -1 before
+    ("number", "i8"),  # what the flow is called outside
     ("pending", "i4"),  # dependencies that have not ended
     ("first_edge", "i4"),  # to the flows that wait for this one
     ("next_waiting", "i4"),  # the next flow of the same instant in the queue
@@ -96,6 +103,8 @@ FLOWS = [  # two cache lines
     ("watch", "i2"),
     ("odd", "i2"),  # 1: its weight, cap or a share is not the default
     ("row", "i4"),  # of the dense matrix: the column of the link that holds it back
+    ("equal", "i4"),  # the next of the flows that are equal to this one and end with it, or -1
+    ("spare", "i4"),
     ("target", "f8"),  # the reading of the row's clock at which it ends
 ]
 HOPS_OF_FLOWS = [  # one row a link of a route; the active ones of a link are doubly linked
@@ -137,7 +146,7 @@ LISTS = [  # columns of flow ids, and of what goes with them
     ("active", "i4"),
     ("region", "i4"),
     ("batch", "i4"),
-    ("reported", "i4"),
+    ("reported", "i8"),  # numbers
 ]
 LEVELS = [("level", "f8"), ("of", "i8")]  # a heap of links, and of flows with caps as -1 - flow
 RECENT_INSTANTS = [("at_ps", "i8"), ("bucket", "i8")]
@@ -145,7 +154,7 @@ BLOCKS = [("first_ps", "i8"), ("dirty", "i8")]  # the first end of each block of
 
 
 class Engine(NamedTuple):
-    """The tables of a simulation."""
+    """The tables of a simulation; ``ends`` holds the end of each flow by its number, else -1."""
 
     clock: I8
     flows: Table
@@ -156,6 +165,7 @@ class Engine(NamedTuple):
     levels: Table
     recent: Table
     blocks: Table
+    ends: I8
 
 
 @kernel
@@ -384,33 +394,31 @@ def _finish(
     links: Table,
     lists: Table,
     recent: Table,
+    ends: I8,
     flow: Int,
 ) -> None:
-    """End a flow now, and queue those that waited for it alone."""
+    """End a flow and its equals now, and queue those that waited for one of them alone."""
     now = clock[NOW]
-    flows.finish_ps[flow] = now
-    clock[EVENTS] += 1
-    if flows.watch[flow] != 0:
-        lists.reported[clock[REPORTED]] = flow
-        clock[REPORTED] += 1
     size = float(flows.volume[flow])
     for h in range(flows.first_hop[flow], flows.first_hop[flow + 1]):
         links.bytes[hops.link[h]] += size * hops.share[h]
-    edge = flows.first_edge[flow]
-    while edge >= 0:
-        waiter = np.int64(edges.flow[edge])
-        flows.pending[waiter] -= 1
-        flows.since_ps[waiter] = max(flows.since_ps[waiter], now)
-        if flows.pending[waiter] == 0:
-            _push_waiting(
-                clock,
-                flows,
-                lists,
-                recent,
-                waiter,
-                flows.since_ps[waiter] + flows.startup_ps[waiter],
-            )
-        edge = edges.next[edge]
+    while flow >= 0:
+        ends[flows.number[flow]] = now
+        clock[EVENTS] += 1
+        clock[UNFINISHED] -= 1
+        if flows.watch[flow] != 0:
+            lists.reported[clock[REPORTED]] = flows.number[flow]
+            clock[REPORTED] += 1
+        edge = flows.first_edge[flow]
+        while edge >= 0:
+            waiter = np.int64(edges.flow[edge])
+            flows.pending[waiter] -= 1
+            flows.since_ps[waiter] = max(flows.since_ps[waiter], now)
+            if flows.pending[waiter] == 0:
+                at_ps = flows.since_ps[waiter] + flows.startup_ps[waiter]
+                _push_waiting(clock, flows, lists, recent, waiter, at_ps)
+            edge = edges.next[edge]
+        flow = np.int64(flows.equal[flow])
 
 
 @kernel
@@ -684,6 +692,9 @@ def _want_dense(clock: I8, links: Table) -> None:
     columns = len(links) - 1
     if columns > MOST_COLUMNS:
         columns = clock[BUSY_LINKS]
+    for k in range(clock[BUSY_LINKS]):
+        if links.crowd[links.busy[k]] > MOST_CROWD:
+            return
     if clock[ODD_FLOWS] == 0 and columns <= MOST_COLUMNS:
         clock[WANTED] = columns
 
@@ -740,6 +751,7 @@ def _end_due(
     lists: Table,
     recent: Table,
     blocks: Table,
+    ends: I8,
 ) -> None:
     """End the active flows whose time has come."""
     now, active = clock[NOW], clock[ACTIVE]
@@ -753,7 +765,7 @@ def _end_due(
     _sort_ids(lists.batch, n)
     for k in range(n):
         _deactivate(clock, flows, hops, links, lists, blocks, lists.batch[k])
-        _finish(clock, flows, hops, edges, links, lists, recent, lists.batch[k])
+        _finish(clock, flows, hops, edges, links, lists, recent, ends, np.int64(lists.batch[k]))
 
 
 @kernel
@@ -766,6 +778,7 @@ def _start_due(
     lists: Table,
     recent: Table,
     blocks: Table,
+    ends: I8,
 ) -> Int:
     """Start the flows whose time has come, and those that these set free in no time.
 
@@ -783,17 +796,20 @@ def _start_due(
                 flow = flows.next_waiting[flow]
         stay = entered
         for k in range(entered, entered + n):
-            flow = lists.batch[k]
+            flow = np.int64(lists.batch[k])
             routed = flows.first_hop[flow] < flows.first_hop[flow + 1]
             if flows.volume[flow] == 0 or not (routed or flows.cap[flow] < np.inf):
-                _finish(clock, flows, hops, edges, links, lists, recent, flow)
+                _finish(clock, flows, hops, edges, links, lists, recent, ends, flow)
             else:
                 lists.batch[stay] = flow
                 stay += 1
         entered = stay
     _sort_ids(lists.batch, entered)
-    clock[EVENTS] += entered
     for k in range(entered):
+        flow = lists.batch[k]
+        while flow >= 0:
+            clock[EVENTS] += 1
+            flow = flows.equal[flow]
         _activate(clock, flows, hops, links, lists, blocks, lists.batch[k])
     return int(entered)
 
@@ -823,7 +839,7 @@ def work(engine: tuple[Any, ...], limit_ps: Int, until: Int) -> Int:
     ``until`` is NO_EVENT (only look), ALL_EVENTS, or WATCHED_END: stop at the first instant at
     which watched flows end. Where the clock says WANTED, `work_dense` is to go on.
     """
-    clock, flows, hops, edges, links, lists, levels, recent, blocks = engine
+    clock, flows, hops, edges, links, lists, levels, recent, blocks, ends = engine
     clock[REPORTED] = 0
     while True:
         due = clock[WAITING] > 0 and lists.waiting_ps[0] <= clock[NOW]
@@ -836,47 +852,277 @@ def work(engine: tuple[Any, ...], limit_ps: Int, until: Int) -> Int:
         clock[STALE] = 1
         if clock[NEXT_END] <= now:
             clock[NEXT_END] = NEVER
-            _end_due(clock, flows, hops, edges, links, lists, recent, blocks)
-        _start_due(clock, flows, hops, edges, links, lists, recent, blocks)
+            _end_due(clock, flows, hops, edges, links, lists, recent, blocks, ends)
+        _start_due(clock, flows, hops, edges, links, lists, recent, blocks, ends)
         if until == WATCHED_END and clock[REPORTED] > 0:
             return now
         clock[REPORTED] = 0
 
 
 @kernel
-def enqueue(engine: tuple[Any, ...], dep_ptr: I8, dep: I8, first_edge: Int) -> Int:
-    """Queue the flows of a post whose columns stand; edges are written from ``first_edge``."""
-    clock, flows, hops, edges, links, lists = engine[:6]
-    recent = engine[7]
-    first = clock[SIZE]
-    n = len(dep_ptr) - 1
-    clock[SIZE] = first + n
-    edge = first_edge
+def _row_of(clock: I8, flows: Table, number: Int) -> Int:
+    """Return the row of a flow that has not ended: rows stand in the order of numbers."""
+    below, above = np.int64(0), np.int64(clock[ROWS])
+    guess = number - (clock[SIZE] - clock[ROWS])  # where it stands if none after it was cleared
+    if guess >= 0 and flows.number[guess] == number:
+        return int(guess)
+    while above - below > 1:
+        middle = (below + above) >> 1
+        if flows.number[middle] <= number:
+            below = middle
+        else:
+            above = middle
+    return int(below)
+
+
+@kernel
+def _are_equal(flows: Table, hops: Table, one: Int, other: Int) -> bool:
+    """Tell whether two flows have the same start, bytes, weight, cap, route and shares."""
+    first, place = flows.first_hop[one], flows.first_hop[other]
+    n = flows.first_hop[one + 1] - first
+    if (
+        flows.volume[one] != flows.volume[other]
+        or flows.since_ps[one] != flows.since_ps[other]
+        or flows.startup_ps[one] != flows.startup_ps[other]
+        or flows.weight[one] != flows.weight[other]
+        or flows.cap[one] != flows.cap[other]
+        or flows.first_hop[other + 1] - place != n
+    ):
+        return False
+    for k in range(n):
+        if hops.link[first + k] != hops.link[place + k]:
+            return False
+        if hops.share[first + k] != hops.share[place + k]:
+            return False
+    return True
+
+
+@kernel
+def _group(clock: I8, flows: Table, hops: Table, dep_ptr: I8, dep: I8, first: Int, n: Int) -> None:
+    """Let the first of equal flows of a post stand for all: its shares are multiplied by them.
+
+    The others keep their rows, for those who wait for them, but have nothing to do.
+    """
+    bits = 4
+    while (1 << bits) < 2 * n:
+        bits += 1
+    mask = (1 << bits) - 1
+    table = np.full(1 << bits, -1, np.int32)
+    last = np.zeros(n, np.int32)  # of the equals so far
+    count = np.zeros(n, np.int32)
     for k in range(n):
         flow = first + k
-        for j in range(dep_ptr[k], dep_ptr[k + 1]):
-            before = dep[j]
-            if flows.finish_ps[before] >= 0:
-                flows.since_ps[flow] = max(flows.since_ps[flow], flows.finish_ps[before])
-                continue
-            edges.flow[edge] = flow
-            edges.next[edge] = flows.first_edge[before]
-            flows.first_edge[before] = edge
-            flows.pending[flow] += 1
-            edge += 1
+        start, end = flows.first_hop[flow], flows.first_hop[flow + 1]
+        if start == end or flows.volume[flow] == 0:
+            continue
+        slot = (flows.volume[flow] ^ (flows.since_ps[flow] >> 7)) & 0xFFFFFFFF
+        for h in range(start, end):
+            slot = ((slot << 5) ^ (slot >> 11) ^ hops.link[h]) * 40503 & 0xFFFFFFFF
+        slot = (slot ^ (slot >> 15)) & mask
+        waits = dep_ptr[k + 1] - dep_ptr[k] if len(dep) > 0 else 0
+        while table[slot] >= 0:
+            other = np.int64(table[slot])
+            alike = _are_equal(flows, hops, first + other, flow)
+            if len(dep) > 0 and alike:
+                alike = dep_ptr[other + 1] - dep_ptr[other] == waits
+                for j in range(waits):
+                    alike = alike and dep[dep_ptr[other] + j] == dep[dep_ptr[k] + j]
+            if alike:
+                flows.equal[first + last[other]] = flow
+                last[other] = k
+                count[other] += 1
+                count[k] = -1
+                clock[GROUPED] += 1
+                break
+            slot = (slot + 1) & mask
+        if count[k] == 0:
+            table[slot] = k
+            last[k] = k
+    for k in range(n):
+        if count[k] > 0:
+            for h in range(flows.first_hop[first + k], flows.first_hop[first + k + 1]):
+                hops.share[h] *= float(count[k] + 1)
+        elif count[k] < 0:
+            flows.pending[first + k] = -1
+
+
+@kernel
+def _wait_for(
+    clock: I8, flows: Table, edges: Table, ends: I8, flow: Int, dep: I8, start: Int, end: Int
+) -> None:
+    """Let a flow wait for ``dep[start:end]``, numbers of flows."""
+    for j in range(start, end):
+        if ends[dep[j]] >= 0:
+            flows.since_ps[flow] = max(flows.since_ps[flow], ends[dep[j]])
+            continue
+        before = _row_of(clock, flows, dep[j])
+        edge = clock[EDGES_USED]
+        clock[EDGES_USED] = edge + 1
+        edges.flow[edge] = flow
+        edges.next[edge] = flows.first_edge[before]
+        flows.first_edge[before] = edge
+        flows.pending[flow] += 1
+
+
+@kernel
+def _write(
+    clock: I8,
+    flows: Table,
+    hops: Table,
+    start_ps: I8,
+    nbytes: I8,
+    route_ptr: I8,
+    route_link: I8,
+    route_share: F8,
+    weight: F8,
+    rate_cap: F8,
+    startup_ps: I8,
+    watch: NDArray[np.bool_],
+) -> None:
+    """Write the columns of a post into the tables, behind the others."""
+    first, n, hop = clock[ROWS], len(route_ptr) - 1, flows.first_hop[clock[ROWS]]
+    for k in range(n):
+        flow = first + k
+        flows.rate[flow] = 0.0
+        flows.weight[flow] = weight[min(k, len(weight) - 1)]
+        flows.cap[flow] = rate_cap[min(k, len(rate_cap) - 1)]
+        flows.volume[flow] = nbytes[min(k, len(nbytes) - 1)]
+        flows.left[flow] = float(flows.volume[flow])
+        flows.since_ps[flow] = start_ps[min(k, len(start_ps) - 1)]
+        flows.startup_ps[flow] = startup_ps[min(k, len(startup_ps) - 1)]
+        flows.watch[flow] = 1 if watch[min(k, len(watch) - 1)] else 0
+        flows.number[flow] = clock[SIZE] + k
+        flows.first_hop[flow + 1] = hop + route_ptr[k + 1]
+        flows.pending[flow] = 0
+        flows.first_edge[flow] = -1
+        flows.equal[flow] = -1
+        flows.bucket[flow] = -1
+        flows.next_waiting[flow] = -1
+        flows.position[flow] = -1
+        flows.stopped_by[flow] = -1
+        flows.inside[flow] = 0
+        flows.open_in[flow] = 0
+        flows.odd[flow] = 0
+        for h in range(route_ptr[k], route_ptr[k + 1]):
+            hops.link[hop + h] = route_link[h]
+            hops.flow[hop + h] = flow
+            hops.next[hop + h] = -1
+            hops.prev[hop + h] = -1
+            hops.share[hop + h] = route_share[min(h, len(route_share) - 1)]
+
+
+@kernel
+def enqueue(
+    engine: tuple[Any, ...],
+    start_ps: I8,
+    nbytes: I8,
+    route_ptr: I8,
+    route_link: I8,
+    route_share: F8,
+    weight: F8,
+    rate_cap: F8,
+    dep_ptr: I8,
+    dep: I8,
+    startup_ps: I8,
+    watch: NDArray[np.bool_],
+) -> None:
+    """Add the flows of a post that was checked; a column of one row stands for all."""
+    clock, flows, hops, edges, links, lists = engine[:6]
+    recent, ends = engine[7], engine[9]
+    first, n = clock[ROWS], len(route_ptr) - 1
+    _write(
+        clock,
+        flows,
+        hops,
+        start_ps,
+        nbytes,
+        route_ptr,
+        route_link,
+        route_share,
+        weight,
+        rate_cap,
+        startup_ps,
+        watch,
+    )
+    if n > 1:
+        _group(clock, flows, hops, dep_ptr, dep, first, n)
+    for k in range(n):
+        ends[clock[SIZE] + k] = -1
+    clock[ROWS] += n
+    clock[SIZE] += n
+    clock[UNFINISHED] += n
+    for k in range(n):
+        flow = first + k
+        if flows.pending[flow] < 0:  # another one stands for it
+            continue
+        if len(dep) > 0:
+            _wait_for(clock, flows, edges, ends, flow, dep, dep_ptr[k], dep_ptr[k + 1])
         if flows.pending[flow] == 0:
-            _push_waiting(
-                clock, flows, lists, recent, flow, flows.since_ps[flow] + flows.startup_ps[flow]
-            )
+            at_ps = flows.since_ps[flow] + flows.startup_ps[flow]
+            _push_waiting(clock, flows, lists, recent, flow, at_ps)
         for h in range(flows.first_hop[flow], flows.first_hop[flow + 1]):
-            hops.flow[h] = flow
-            if flows.cap[flow] * hops.share[h] >= links.capacity[hops.link[h]]:
+            share = hops.share[h]
+            if flows.cap[flow] * share >= links.capacity[hops.link[h]]:
                 flows.cap[flow] = np.inf
-            if hops.share[h] != 1.0:
+            if not (share <= MOST_EQUAL and share == float(int(share))):
                 flows.odd[flow] = 1
         if flows.weight[flow] != 1.0 or flows.cap[flow] < np.inf:
             flows.odd[flow] = 1
-    return edge
+
+
+@kernel
+def clear_ended(engine: tuple[Any, ...]) -> None:
+    """Give the rows of ended flows free: those of the others close up, in the same order."""
+    clock, flows, hops, edges, links, lists, _, recent, _, ends = engine
+    rows = clock[ROWS]
+    row_now = np.full(rows + 1, -1, np.int32)
+    hop_now = np.full(flows.first_hop[rows] + 1, -1, np.int32)
+    edge_flow, edge_next = edges.flow.copy(), edges.next.copy()
+    kept, hop, edge = np.int64(0), np.int64(0), np.int64(0)
+    for row in range(rows):
+        if ends[flows.number[row]] < 0:
+            row_now[row] = kept
+            kept += 1
+    kept = np.int64(0)
+    for row in range(rows):
+        if row_now[row] < 0:
+            continue
+        start, end = flows.first_hop[row], flows.first_hop[row + 1]
+        flows[kept] = flows[row]
+        flows.first_hop[kept] = hop
+        for h in range(start, end):
+            hops[hop] = hops[h]
+            hops.flow[hop] = kept
+            hop_now[h] = hop
+            hop += 1
+        waits = flows.first_edge[kept]
+        flows.first_edge[kept] = -1
+        while waits >= 0:  # listed the other way round from here on: nothing hangs on it
+            edges.flow[edge] = row_now[edge_flow[waits]]
+            edges.next[edge] = flows.first_edge[kept]
+            flows.first_edge[kept] = edge
+            edge += 1
+            waits = edge_next[waits]
+        flows.equal[kept] = row_now[flows.equal[kept]]
+        flows.next_waiting[kept] = row_now[flows.next_waiting[kept]]
+        flows.bucket[kept] = row_now[flows.bucket[kept]]
+        kept += 1
+    flows.first_hop[kept] = hop
+    for h in range(hop):
+        hops.next[h] = hop_now[hops.next[h]]
+        hops.prev[h] = hop_now[hops.prev[h]]
+    for k in range(len(links)):
+        links.first_hop[k] = hop_now[links.first_hop[k]]
+    for k in range(clock[ACTIVE]):
+        lists.active[k] = row_now[lists.active[k]]
+    for k in range(clock[WAITING]):
+        lists.waiting[k] = row_now[lists.waiting[k]]
+    for k in range(clock[REGION_FLOWS]):
+        lists.region[k] = row_now[lists.region[k]]
+    for k in range(len(recent)):
+        recent.bucket[k] = row_now[recent.bucket[k]]
+    clock[ROWS] = kept
+    clock[EDGES_USED] = edge
 
 
 # The dense regime. Flows of one bottleneck are a row: they share a clock, the bytes that each of
@@ -900,7 +1146,8 @@ END = 5
 FIRST = 6  # the row's first flow to end, or -1: to be looked for
 MOVED = 7  # 1: flows have come or gone
 FROZEN = 8  # flows frozen before each step
-WHOLE = 9
+MEMBERS = 9  # its flows
+WHOLE = 10
 LOOK_AHEAD = 8  # rows of the last order that are compared for the next place
 STRIDE = 16  # steps between snapshots of FREE and OPEN
 UNPLACED = 1 << 30
@@ -955,8 +1202,8 @@ def _freeze_flows(
         if flows.row[flow] == row:
             for g in range(flows.first_hop[flow], flows.first_hop[flow + 1]):
                 column = links.column[hops.link[g]]
-                free[column] -= level
-                rising[column] -= 1.0
+                free[column] -= level * hops.share[g]
+                rising[column] -= hops.share[g]
         h = hops.next[h]
 
 
@@ -982,7 +1229,7 @@ def _count(
 ) -> None:
     """Count a flow into a row of the matrix, or out of it."""
     for h in range(flows.first_hop[flow], flows.first_hop[flow + 1]):
-        matrix[row, links.column[hops.link[h]]] += by
+        matrix[row, links.column[hops.link[h]]] += by * hops.share[h]
 
 
 @kernel
@@ -991,7 +1238,7 @@ def _join_row(
 ) -> None:
     """Put a flow with some bytes left into a row."""
     matrix, reals, whole = dense[:3]
-    if matrix[row, row] == 0.0:
+    if whole[MEMBERS, row] == 0:
         reals[SERVED, row] = 0.0
         reals[SERVED_LOW, row] = 0.0
         reals[LEVEL, row] = 0.0
@@ -1002,6 +1249,7 @@ def _join_row(
     flows.row[flow] = row
     flows.target[flow] = target
     whole[MOVED, row] = 1
+    whole[MEMBERS, row] += 1
     if target < reals[TARGET, row]:
         reals[TARGET, row] = target
         whole[FIRST, row] = flow
@@ -1014,6 +1262,7 @@ def _leave_row(flows: Table, hops: Table, links: Table, dense: Any, flow: Int) -
     matrix, reals, whole = dense[:3]
     row = np.int64(flows.row[flow])
     whole[MOVED, row] = 1
+    whole[MEMBERS, row] -= 1
     if whole[FIRST, row] == flow:
         whole[FIRST, row] = -1
         reals[TARGET, row] = -1.0  # until it is looked for, nobody is before it
@@ -1114,8 +1363,8 @@ def _fill_rows(clock: I8, flows: Table, hops: Table, links: Table, dense: Any) -
             level = last
         if matrix[column, column] != rising[column]:
             _gather(clock, flows, hops, links, dense, column)
-        frozen += int(matrix[column, column])
-        own, crowd = int(matrix[column, column]), links.crowd[whole[LINK, column]]
+        own, crowd = whole[MEMBERS, column], links.crowd[whole[LINK, column]]
+        frozen += own
         if 100 * own + 40 * crowd < len(free):  # in the time of one column of the matrix
             _freeze_flows(flows, hops, links, whole, column, free, rising, level)
         else:
@@ -1213,7 +1462,11 @@ def _build_rows(
         whole[END, k] = NEVER
         reals[SLACK, k] = SAME_LEVEL * links.capacity[link]
         free_then[0, k] = links.capacity[link]
-        open_then[0, k] = float(links.crowd[link])
+        open_then[0, k] = 0.0
+        h = links.first_hop[link]
+        while h >= 0:
+            open_then[0, k] += hops.share[h]
+            h = hops.next[h]
     for k in range(n):
         link = whole[LINK, k]
         h = links.first_hop[link]
@@ -1272,6 +1525,7 @@ def _end_rows_due(
     lists: Table,
     recent: Table,
     blocks: Table,
+    ends: I8,
     dense: Any,
 ) -> None:
     """End the flows whose time has come."""
@@ -1298,10 +1552,10 @@ def _end_rows_due(
         clock[LOWEST] = min(clock[LOWEST], place)
         for h in range(flows.first_hop[flow], flows.first_hop[flow + 1]):
             for snapshot in range(place // STRIDE + 1):
-                open_then[snapshot, links.column[hops.link[h]]] -= 1.0
+                open_then[snapshot, links.column[hops.link[h]]] -= hops.share[h]
         _leave_row(flows, hops, links, dense, flow)
         _deactivate(clock, flows, hops, links, lists, blocks, flow)
-        _finish(clock, flows, hops, edges, links, lists, recent, flow)
+        _finish(clock, flows, hops, edges, links, lists, recent, ends, flow)
 
 
 @kernel
@@ -1314,7 +1568,7 @@ def _lower(clock: I8, flows: Table, hops: Table, links: Table, dense: Any, flow:
         snapshot = min(snapshot, whole[PLACE, column] // STRIDE)
         while snapshot > 0:
             level = reals[LEVEL, whole[ORDER, snapshot * STRIDE - 1]]
-            if free_then[snapshot, column] > level * (open_then[snapshot, column] + 1.0):
+            if free_then[snapshot, column] > level * (open_then[snapshot, column] + hops.share[h]):
                 break
             snapshot -= 1
     clock[LOWEST] = min(clock[LOWEST], snapshot * STRIDE)
@@ -1328,7 +1582,7 @@ def _start_in_rows(
     whole, open_then = dense[2], dense[4]
     for k in range(n):
         for h in range(flows.first_hop[lists.batch[k]], flows.first_hop[lists.batch[k] + 1]):
-            if links.column[hops.link[h]] < 0:
+            if links.column[hops.link[h]] < 0 or links.crowd[hops.link[h]] > MOST_CROWD:
                 clock[UNFIT] = 1
     if clock[ODD_FLOWS] > 0:
         clock[UNFIT] = 1
@@ -1341,7 +1595,7 @@ def _start_in_rows(
         for h in range(flows.first_hop[flow], flows.first_hop[flow + 1]):
             column = links.column[hops.link[h]]
             for snapshot in range(clock[LOWEST] // STRIDE + 1):
-                open_then[snapshot, column] += 1.0
+                open_then[snapshot, column] += hops.share[h]
             if whole[PLACE, column] < whole[PLACE, row]:
                 row = column
         if whole[PLACE, row] == UNPLACED:  # nothing there yet: into the order, at its end
@@ -1360,7 +1614,7 @@ def settle_dense(engine: tuple[Any, ...], dense: tuple[Any, ...]) -> None:
 @kernel
 def work_dense(engine: tuple[Any, ...], dense: tuple[Any, ...], limit_ps: Int, until: Int) -> Int:
     """Do as `work` does while the dense regime pays; then the clock says DENSE no more."""
-    clock, flows, hops, edges, links, lists, levels, recent, blocks = engine
+    clock, flows, hops, edges, links, lists, levels, recent, blocks, ends = engine
     if clock[DENSE] == 0:
         clock[DENSE] = 1
         clock[WANTED] = 0
@@ -1385,8 +1639,8 @@ def work_dense(engine: tuple[Any, ...], dense: tuple[Any, ...], limit_ps: Int, u
         clock[STALE] = 1
         if clock[NEXT_END] <= now:
             clock[NEXT_END] = NEVER
-            _end_rows_due(clock, flows, hops, edges, links, lists, recent, blocks, dense)
-        n = _start_due(clock, flows, hops, edges, links, lists, recent, blocks)
+            _end_rows_due(clock, flows, hops, edges, links, lists, recent, blocks, ends, dense)
+        n = _start_due(clock, flows, hops, edges, links, lists, recent, blocks, ends)
         _start_in_rows(clock, flows, hops, links, lists, dense, n)
         if until == WATCHED_END and clock[REPORTED] > 0:
             return int(now)

@@ -4,7 +4,7 @@ A refused post changes nothing, so everything is checked first. The kernels retu
 first fault and the row it is in; the sentences are made here.
 """
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,6 +14,8 @@ from ubnet.jit import kernel
 
 I8 = NDArray[np.int64]
 F8 = NDArray[np.float64]
+INT64, FLOAT64, BOOL = np.dtype(np.int64), np.dtype(np.float64), np.dtype(np.bool_)
+BEHAVED: list[Literal["C", "A", "W"]] = ["C", "A", "W"]  # read-only arrays are types of their own
 
 FAULTS = {
     1: "flow {flow} has {nbytes} bytes; sizes are integers >= 0",
@@ -31,6 +33,8 @@ FAULTS = {
 @kernel
 def first_fault(
     capacity: F8,
+    seen: I8,
+    stamp: int,
     first: int,
     now_ps: int,
     start_ps: I8,
@@ -44,35 +48,39 @@ def first_fault(
     dep: I8,
     startup_ps: I8,
 ) -> tuple[int, int, int]:
-    """Return (fault, row, place) of the first fault, or (0, -1, forward dependencies)."""
-    n = len(nbytes)
-    seen = np.full(len(capacity), -1, np.int32)
+    """Return (fault, row, place) of the first fault, or (0, -1, forward dependencies).
+
+    A column of one row stands for all flows. ``seen`` keeps the stamp of the flow that crossed
+    each link last; those from ``stamp`` on are new.
+    """
+    n = len(route_ptr) - 1
     forward = 0
     for k in range(n):
-        if nbytes[k] < 0:
+        if nbytes[min(k, len(nbytes) - 1)] < 0:
             return 1, k, 0
-        if start_ps[k] < now_ps:
+        if start_ps[min(k, len(start_ps) - 1)] < now_ps:
             return 2, k, 0
-        if not (0.0 < weight[k] < np.inf):
+        if not (0.0 < weight[min(k, len(weight) - 1)] < np.inf):
             return 3, k, 0
-        if not rate_cap[k] > 0.0:
+        if not rate_cap[min(k, len(rate_cap) - 1)] > 0.0:
             return 4, k, 0
-        if startup_ps[k] < 0:
+        if startup_ps[min(k, len(startup_ps) - 1)] < 0:
             return 5, k, 0
         for h in range(route_ptr[k], route_ptr[k + 1]):
             link = route_link[h]
             if not 0 <= link < len(capacity):
                 return 6, k, h
-            if not (0.0 < route_share[h] < np.inf):
+            if not (0.0 < route_share[min(h, len(route_share) - 1)] < np.inf):
                 return 7, k, h
-            if seen[link] == k:
+            if seen[link] == stamp + k:
                 return 8, k, h
-            seen[link] = k
-        for j in range(dep_ptr[k], dep_ptr[k + 1]):
-            if not 0 <= dep[j] < first + n or dep[j] == first + k:
-                return 9, k, j
-            if dep[j] > first + k:
-                forward += 1
+            seen[link] = stamp + k
+        if len(dep) > 0:
+            for j in range(dep_ptr[k], dep_ptr[k + 1]):
+                if not 0 <= dep[j] < first + n or dep[j] == first + k:
+                    return 9, k, j
+                if dep[j] > first + k:
+                    forward += 1
     return 0, -1, forward
 
 
@@ -124,43 +132,68 @@ def flow_on_cycle(first: int, dep_ptr: I8, dep: I8) -> int:
     return at
 
 
-def integers(name: str, given: ArrayLike, n: int) -> NDArray[np.int64]:
-    """Return an int64 column of ``n`` rows; a scalar stands for all.
+def integers(name: str, given: ArrayLike, n: int | None = None) -> NDArray[np.int64]:
+    """Return an int64 column of ``n`` rows (None: as many as given), or of one that stands for all.
 
     Raises
     ------
     FlowError
         Where the values are not integers or the length is wrong.
     """
-    array = np.asarray(given)
-    if array.size == 0:
-        array = array.astype(np.int64)
-    if array.dtype.kind not in "iu":
-        raise FlowError(f"{name} holds {array.dtype} values; it takes integers: use int64")
-    return _column(name, array.astype(np.int64, copy=False), n)
+    if type(given) is np.ndarray and given.dtype is INT64 and given.flags.carray:
+        array = given
+    else:
+        array = np.asarray(given)
+        if array.size == 0:
+            array = array.astype(np.int64)
+        if array.dtype.kind not in "iu":
+            raise FlowError(f"{name} holds {array.dtype} values; it takes integers: use int64")
+        array = np.require(array, np.int64, BEHAVED)
+    return _column(name, array, n)
 
 
 def reals(name: str, given: ArrayLike, n: int) -> NDArray[np.float64]:
-    """Return a float64 column of ``n`` rows; a scalar stands for all.
+    """Return a float64 column of ``n`` rows, or of one that stands for all.
 
     Raises
     ------
     FlowError
         Where the values are not real numbers or the length is wrong.
     """
-    array = np.asarray(given)
-    if array.dtype.kind not in "iuf":
-        raise FlowError(f"{name} holds {array.dtype} values; it takes real numbers: use float64")
-    return _column(name, array.astype(np.float64, copy=False), n)
+    if type(given) is np.ndarray and given.dtype is FLOAT64 and given.flags.carray:
+        array = given
+    else:
+        array = np.asarray(given)
+        if array.dtype.kind not in "iuf":
+            raise FlowError(
+                f"{name} holds {array.dtype} values; it takes real numbers: use float64"
+            )
+        array = np.require(array, np.float64, BEHAVED)
+    return _column(name, array, n)
 
 
-def _column(name: str, array: NDArray[Any], n: int) -> NDArray[Any]:
-    """Broadcast a scalar; refuse another length."""
-    if array.ndim == 0:
-        return np.full(n, array)
+def truths(name: str, given: ArrayLike, n: int) -> NDArray[np.bool_]:
+    """Return a column of ``n`` truth values, or of one that stands for all.
+
+    Raises
+    ------
+    FlowError
+        Where the length is wrong.
+    """
+    if not (type(given) is np.ndarray and given.dtype is BOOL and given.flags.carray):
+        given = np.require(given, np.bool_, BEHAVED)
+    return _column(name, given, n)
+
+
+def _column(name: str, array: NDArray[Any], n: int | None) -> NDArray[Any]:
+    """Refuse another shape than a scalar, which becomes one row, or ``n`` rows."""
+    if n is None and array.ndim == 1:
+        return array
+    if n is not None and array.ndim == 0:
+        return array.reshape(1)
     if array.shape != (n,):
         raise FlowError(f"{name} has shape {array.shape}; give one number or {n} in a row")
-    return np.ascontiguousarray(array)
+    return array
 
 
 def pointers(name: str, given: ArrayLike, n: int | None, entries: int) -> NDArray[np.int64]:
@@ -178,8 +211,9 @@ def pointers(name: str, given: ArrayLike, n: int | None, entries: int) -> NDArra
         )
     if n is not None and len(array) != n + 1:
         raise FlowError(f"{name} has {len(array)} entries for {n} flows; give {n + 1}")
-    array = np.ascontiguousarray(array, np.int64)
-    if array[0] != 0 or array[-1] != entries or (array[1:] < array[:-1]).any():
+    if array.dtype is not INT64 or not array.flags.carray:
+        array = np.require(array, np.int64, BEHAVED)
+    if array[0] != 0 or array[-1] != entries or falls(array):
         raise FlowError(
             f"{name} runs from {array[0]} to {array[-1]}; it must start at 0, never fall and end "
             f"at {entries}, the number of entries it divides"
@@ -187,19 +221,41 @@ def pointers(name: str, given: ArrayLike, n: int | None, entries: int) -> NDArra
     return array
 
 
-def fault_text(fault: int, first: int, row: int, place: int, columns: dict[str, Any]) -> str:
-    """Return the sentence about a fault that `first_fault` found."""
-    facts: dict[str, Any] = {
-        name: columns[name][row]
-        for name in ("nbytes", "start_ps", "weight", "rate_cap", "startup_ps")
+@kernel
+def falls(row: I8) -> bool:
+    """Tell whether an entry is less than the one before it."""
+    count = 0
+    for k in range(1, len(row)):
+        count += 1 if row[k] < row[k - 1] else 0
+    return count > 0
+
+
+def fault_text(
+    fault: int,
+    first: int,
+    row: int,
+    place: int,
+    now_ps: int,
+    capacity: F8,
+    columns: tuple[NDArray[Any], ...],
+) -> str:
+    """Return the sentence about a fault that `first_fault` found in these columns."""
+    start_ps, nbytes, ptr, link, share, weight, rate_cap, _, dep, startup_ps = columns
+    named = {
+        "start_ps": start_ps,
+        "nbytes": nbytes,
+        "weight": weight,
+        "rate_cap": rate_cap,
+        "startup_ps": startup_ps,
     }
+    facts = {name: column[min(row, len(column) - 1)] for name, column in named.items()}
     if fault in (6, 7, 8):
-        facts["link"] = columns["route_link"][place]
-        facts["share"] = columns["route_share"][place]
+        facts["link"] = link[place]
+        facts["share"] = share[min(place, len(share) - 1)]
     if fault == 9:
-        facts["dep"] = columns["dep"][place]
+        facts["dep"] = dep[place]
     facts["flow"] = first + row
-    facts["now_ps"] = columns["now_ps"]
-    facts["last_link"] = len(columns["capacity"]) - 1
-    facts["last_flow"] = first + len(columns["nbytes"]) - 1
+    facts["now_ps"] = now_ps
+    facts["last_link"] = len(capacity) - 1
+    facts["last_flow"] = first + len(ptr) - 2
     return FAULTS[fault].format(**facts)

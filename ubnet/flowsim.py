@@ -19,17 +19,17 @@ from ubnet.flowcheck import (
     integers,
     pointers,
     reals,
+    truths,
 )
 
 CACHE_LINE = 64
-# The values of fresh rows where they are not 0.
-FRESH = {
-    "finish_ps": -1,
-    "position": -1,
-    "first_edge": -1,
-    "bucket": -1,
-    "stopped_by": -1,
-}
+ROOM = 256  # flows that fresh tables take: clearing out what has ended pays for itself then
+# Columns of one row stand for all flows; made once, because most posts take most of them.
+NONE = np.zeros(0, np.int64)
+ZERO = np.zeros(1, np.int64)
+ONE = np.ones(1)
+NO_CAP = np.full(1, np.inf)
+UNWATCHED = np.zeros(1, np.bool_)
 
 
 def simulate_flows(
@@ -133,23 +133,27 @@ class FlowSim:
         if rates.ndim != 1 or not (np.isfinite(rates) & (rates > 0)).all():
             raise FlowError("capacity must be a row of finite bytes/s > 0, one for each link")
         n = len(rates)
-        self._engine = Engine(
+        engine = Engine(
             clock=np.zeros(allocator.CLOCK_FIELDS, np.int64),
-            flows=_rows(allocator.FLOWS, 17),
-            hops=_rows(allocator.HOPS_OF_FLOWS, 16),
-            edges=_rows(allocator.EDGES, 16),
+            flows=_rows(allocator.FLOWS, ROOM + 1),
+            hops=_rows(allocator.HOPS_OF_FLOWS, 4 * ROOM),
+            edges=_rows(allocator.EDGES, ROOM),
             links=_rows(allocator.LINKS, n + 1),
-            lists=_rows(allocator.LISTS, 16),
-            levels=_rows(allocator.LEVELS, n + 16),
+            lists=_rows(allocator.LISTS, ROOM + 1),
+            levels=_rows(allocator.LEVELS, n + ROOM),
             recent=_rows(allocator.RECENT_INSTANTS, allocator.RECENT),
-            blocks=_rows(allocator.BLOCKS, 1),
+            blocks=_rows(allocator.BLOCKS, (ROOM >> allocator.BLOCK_BITS) + 1),
+            ends=np.zeros(ROOM, np.int64),
         )
         self._capacity = rates
+        self._take(engine)
         self._engine.links.capacity[:n] = rates
         self._engine.links.first_hop[:] = -1
+        self._engine.recent.bucket[:] = -1
         self._engine.clock[allocator.NEXT_END] = NEVER
         self._engine.clock[allocator.REGION] = 1
-        self._edges_used = 0
+        self._seen = np.zeros(n, np.int64)
+        self._checked = 1
         self._dense = _matrix(0)
 
     def __repr__(self) -> str:
@@ -161,31 +165,31 @@ class FlowSim:
     @property
     def now_ps(self) -> int:
         """The virtual time in picoseconds."""
-        return int(self._engine.clock[allocator.NOW])
+        return int(self._clock[allocator.NOW])
 
     @property
     def size(self) -> int:
         """How many flows were posted, which is the id of the next."""
-        return int(self._engine.clock[allocator.SIZE])
+        return int(self._clock[allocator.SIZE])
 
     @property
     def finish_ps(self) -> NDArray[np.int64]:
         """When each flow ended, int64 of shape (size,); -1 where it has not."""
-        ends: NDArray[np.int64] = self._engine.flows.finish_ps[: self.size].copy()
-        return ends
+        return self._engine.ends[: self.size].copy()
 
     @property
     def counters(self) -> dict[str, int]:
         """How much work was done: the same figures on every machine.
 
-        ``flows`` posted, ``unfinished`` ones, ``events`` (a flow that starts to move bytes or
-        ends), ``reallocations``, ``regions`` (those that were done in a part of the network) and
-        flows ``touched`` by all of them.
+        ``flows`` posted, ``groups`` (equal flows of one post count once), ``unfinished`` flows,
+        ``events`` (a flow that starts to move bytes or ends), ``reallocations``, ``regions``
+        (those that were done in a part of the network) and flows ``touched`` by all of them.
         """
-        clock = self._engine.clock
+        clock = self._clock
         return {
             "flows": self.size,
-            "unfinished": int((self._engine.flows.finish_ps[: self.size] < 0).sum()),
+            "groups": self.size - int(clock[allocator.GROUPED]),
+            "unfinished": int(clock[allocator.UNFINISHED]),
             "events": int(clock[allocator.EVENTS]),
             "reallocations": int(clock[allocator.REALLOCATIONS]),
             "regions": int(clock[allocator.REGIONS]),
@@ -231,33 +235,37 @@ class FlowSim:
         FlowError
             For flows that are refused; nothing is changed then.
         """
-        links = np.asarray(route_link)
-        n_hops = links.size
-        ptr = pointers("route_ptr", route_ptr, None, n_hops)
-        n = len(ptr) - 1
-        deps = np.asarray(() if dep is None else dep)
-        columns: dict[str, Any] = {
-            "capacity": self._capacity,
-            "first": self.size,
-            "now_ps": self.now_ps,
-            "start_ps": integers("start_ps", self.now_ps if start_ps is None else start_ps, n),
-            "nbytes": integers("nbytes", nbytes, n),
-            "route_ptr": ptr,
-            "route_link": integers("route_link", links, n_hops),
-            "route_share": reals(
-                "route_share", 1.0 if route_share is None else route_share, n_hops
-            ),
-            "weight": reals("weight", 1.0 if weight is None else weight, n),
-            "rate_cap": reals("rate_cap", np.inf if rate_cap is None else rate_cap, n),
-            "dep_ptr": pointers(
-                "dep_ptr", [0] * (n + 1) if dep_ptr is None else dep_ptr, n, deps.size
-            ),
-            "dep": integers("dep", deps, deps.size),
-            "startup_ps": integers("startup_ps", 0 if startup_ps is None else startup_ps, n),
-        }
-        self._refuse(columns)
-        self._store(columns, False if watch is None else watch)
-        return int(columns["first"])
+        links = integers("route_link", route_link)
+        ptr = pointers("route_ptr", route_ptr, None, len(links))
+        n, now = len(ptr) - 1, self.now_ps
+        deps = NONE if dep is None else integers("dep", dep)
+        columns = (
+            np.array([now]) if start_ps is None else integers("start_ps", start_ps, n),
+            integers("nbytes", nbytes, n),
+            ptr,
+            links,
+            ONE if route_share is None else reals("route_share", route_share, len(links)),
+            ONE if weight is None else reals("weight", weight, n),
+            NO_CAP if rate_cap is None else reals("rate_cap", rate_cap, n),
+            NONE if dep_ptr is None else pointers("dep_ptr", dep_ptr, n, len(deps)),
+            deps,
+            ZERO if startup_ps is None else integers("startup_ps", startup_ps, n),
+        )
+        if dep_ptr is None and len(deps):
+            raise FlowError(f"dep has {len(deps)} entries but dep_ptr is not given; give both")
+        watched = UNWATCHED if watch is None else truths("watch", watch, n)
+        first = self.size
+        self._refuse(first, columns)
+        rows, hops, edges = self._used()
+        if (
+            rows + n >= self._room[0]
+            or hops + len(links) > self._room[1]
+            or edges + len(deps) > self._room[2]
+            or first + n > self._room[3]
+        ):
+            self._make_room(n, len(links), len(deps))
+        allocator.enqueue(self._tables, *columns, watched)
+        return first
 
     def run(self) -> int:
         """Run until nothing is left; return the time of the last event in picoseconds."""
@@ -274,7 +282,7 @@ class FlowSim:
         """
         self._refuse_past(t_ps)
         self._work(int(t_ps), allocator.ALL_EVENTS)
-        self._engine.clock[allocator.NOW] = t_ps
+        self._clock[allocator.NOW] = t_ps
 
     def next_event(self) -> int | None:
         """Return the time of the next event in picoseconds, None where nothing is left."""
@@ -305,10 +313,13 @@ class FlowSim:
         if limit_ps is not None:
             self._refuse_past(limit_ps)
         self._work(NEVER if limit_ps is None else int(limit_ps), allocator.WATCHED_END)
-        if limit_ps is not None and self._engine.clock[allocator.REPORTED] == 0:
-            self._engine.clock[allocator.NOW] = limit_ps
-        ended = self._engine.lists.reported[: self._engine.clock[allocator.REPORTED]]
-        return np.sort(ended.astype(np.int64))
+        n = self._clock[allocator.REPORTED]
+        if limit_ps is not None and n == 0:
+            self._clock[allocator.NOW] = limit_ps
+        ended: NDArray[np.int64] = self._reported[:n].copy()
+        if n > 1:
+            ended.sort()
+        return ended
 
     def link_rate(self) -> NDArray[np.float64]:
         """Return what each link carries now, in bytes/s, shares counted; shape (links,)."""
@@ -346,14 +357,14 @@ class FlowSim:
         return sums.astype(np.float64, copy=False)
 
     def _work(self, limit_ps: int, until: int) -> int:
-        clock, engine = self._engine.clock, tuple(self._engine)
+        clock, tables = self._clock, self._tables
         while True:
             if clock[allocator.DENSE] == 0 and clock[allocator.WANTED] == 0:
-                following = int(allocator.work(engine, limit_ps, until))
+                following = int(allocator.work(tables, limit_ps, until))
                 if clock[allocator.WANTED] == 0:
                     return following
                 self._dense = _matrix(int(clock[allocator.WANTED]))
-            following = int(allocator.work_dense(engine, tuple(self._dense), limit_ps, until))
+            following = int(allocator.work_dense(tables, tuple(self._dense), limit_ps, until))
             if clock[allocator.DENSE] != 0:
                 return following
             self._dense = _matrix(0)
@@ -362,57 +373,59 @@ class FlowSim:
         if t_ps < self.now_ps:
             raise FlowError(f"{t_ps} ps is before now ({self.now_ps} ps); time only goes on")
 
-    def _refuse(self, columns: dict[str, Any]) -> None:
+    def _refuse(self, first: int, columns: tuple[NDArray[Any], ...]) -> None:
         """Raise a FlowError where a post is faulty."""
-        fault, row, place = first_fault(**columns)
-        first = columns["first"]
+        stamp, self._checked = self._checked, self._checked + len(columns[2])
+        now = self.now_ps
+        fault, row, place = first_fault(self._capacity, self._seen, stamp, first, now, *columns)
         if fault:
-            raise FlowError(fault_text(fault, first, row, place, columns))
-        if place and (row := flow_on_cycle(first, columns["dep_ptr"], columns["dep"])) >= 0:
+            raise FlowError(fault_text(fault, first, row, place, now, self._capacity, columns))
+        if place and (row := flow_on_cycle(first, columns[7], columns[8])) >= 0:
             raise FlowError(
                 f"flow {first + row} waits for itself through its dependencies; "
                 "dependencies must not form a circle"
             )
 
-    def _store(self, columns: dict[str, Any], watch: ArrayLike) -> None:
-        """Write the columns of a post behind the others and queue its flows."""
-        first, n = columns["first"], len(columns["nbytes"])
-        hop = int(self._engine.flows.first_hop[first])
-        n_hops = len(columns["route_link"])
-        self._grow(first + n, hop + n_hops, self._edges_used + len(columns["dep"]))
-        flows, hops = self._engine.flows, self._engine.hops
-        rows = slice(first, first + n)
-        hops.link[hop : hop + n_hops] = columns["route_link"]
-        hops.share[hop : hop + n_hops] = columns["route_share"]
-        flows.first_hop[first + 1 : first + n + 1] = hop + columns["route_ptr"][1:]
-        flows.volume[rows] = flows.left[rows] = columns["nbytes"]
-        flows.since_ps[rows] = columns["start_ps"]
-        flows.startup_ps[rows] = columns["startup_ps"]
-        flows.weight[rows] = columns["weight"]
-        flows.cap[rows] = columns["rate_cap"]
-        flows.watch[rows] = np.asarray(watch, bool)
-        used = allocator.enqueue(
-            tuple(self._engine), columns["dep_ptr"], columns["dep"], self._edges_used
-        )
-        self._edges_used = int(used)
-
-    def _grow(self, n_flows: int, n_hops: int, n_edges: int) -> None:
-        """Make room, at least doubling what is too small."""
-        engine = self._engine
-        if n_flows >= len(engine.flows):
-            room = max(n_flows, 2 * len(engine.flows))
+    def _make_room(self, n_flows: int, n_hops: int, n_edges: int) -> None:
+        """Clear out the rows of ended flows, or at least double what is too small."""
+        engine, clock = self._engine, self._clock
+        n = self.size + n_flows
+        if n > len(engine.ends):
+            ends = np.zeros(max(n, 2 * len(engine.ends)), np.int64)
+            ends[: len(engine.ends)] = engine.ends
+            engine = engine._replace(ends=ends)
+        rows = int(clock[allocator.ROWS])
+        if 2 * clock[allocator.UNFINISHED] < rows and clock[allocator.DENSE] == 0:
+            allocator.clear_ended(tuple(engine))
+        rows, hops, edges = self._used()
+        if (n := rows + n_flows) >= len(engine.flows):
+            room = max(n, 2 * len(engine.flows))
             engine = engine._replace(
-                flows=_longer(engine.flows, room + 1),
-                lists=_longer(engine.lists, room + 1),
-                levels=_longer(engine.levels, len(engine.links) + room),
+                flows=_longer(engine.flows, room + 1, rows + 1),
+                lists=_longer(engine.lists, room + 1, rows + 1),
+                levels=_longer(engine.levels, len(engine.links) + room, 0),
                 blocks=_longer(engine.blocks, (room >> allocator.BLOCK_BITS) + 1),
             )
-        if n_hops > len(engine.hops):
-            engine = engine._replace(hops=_longer(engine.hops, max(n_hops, 2 * len(engine.hops))))
-        if n_edges > len(engine.edges):
-            room = max(n_edges, 2 * len(engine.edges))
-            engine = engine._replace(edges=_longer(engine.edges, room))
+        if (n := hops + n_hops) > len(engine.hops):
+            engine = engine._replace(hops=_longer(engine.hops, max(n, 2 * len(engine.hops)), hops))
+        if (n := edges + n_edges) > len(engine.edges):
+            room = max(n, 2 * len(engine.edges))
+            engine = engine._replace(edges=_longer(engine.edges, room, edges))
+        self._take(engine)
+
+    def _take(self, engine: Engine) -> None:
+        """Take new tables, and keep at hand what every post and advance needs of them."""
         self._engine = engine
+        self._tables = tuple(engine)
+        self._clock = engine.clock
+        self._reported = np.asarray(engine.lists.reported)
+        self._first_hop = np.asarray(engine.flows.first_hop)
+        self._room = (len(engine.flows), len(engine.hops), len(engine.edges), len(engine.ends))
+
+    def _used(self) -> tuple[int, int, int]:
+        """Return how many rows of flows, of hops and of edges are in use."""
+        rows = int(self._clock[allocator.ROWS])
+        return rows, int(self._first_hop[rows]), int(self._clock[allocator.EDGES_USED])
 
 
 def _matrix(n: int) -> Dense:
@@ -432,15 +445,11 @@ def _rows(columns: list[tuple[str, str]], n: int) -> Any:
     kind = np.dtype(columns, align=True)
     raw = np.zeros(n * kind.itemsize + CACHE_LINE, np.uint8)
     first = -raw.ctypes.data % CACHE_LINE  # no row spans more cache lines than it must
-    table = raw[first : first + n * kind.itemsize].view(kind).view(np.recarray)
-    for name, _ in columns:
-        if name in FRESH:
-            table[name] = FRESH[name]
-    return table
+    return raw[first : first + n * kind.itemsize].view(kind).view(np.recarray)
 
 
-def _longer(table: Any, n: int) -> Any:
+def _longer(table: Any, n: int, used: int | None = None) -> Any:
     """Return a copy of a table with room for n rows."""
     longer = _rows([(name, table.dtype[name].str) for name in table.dtype.names], n)
-    longer[: len(table)] = table
+    longer[: len(table)][:used] = table[:used]
     return longer
