@@ -1,15 +1,23 @@
 """Checks of bench results find what is wrong, and portions of a schedule do all of it."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from ubnet.arena import Arena
 from ubnet.cli.expected import Call, fill_inputs, uneven_parts, wrong_elements
 from ubnet.cli.inputs import Numbers
-from ubnet.cli.portions import largest_portion, portions
+from ubnet.cli.portions import (
+    MANY_OPERATIONS,
+    _by_unit,
+    common_unit,
+    largest_portion,
+    portions,
+)
 from ubnet.collectives.build import build
 from ubnet.collectives.registry import OPERATIONS
-from ubnet.replay import Arena, replay
-from ubnet.schedule import OUTPUT
+from ubnet.schedule import JOIN, OUTPUT
 
 CASES = [(o.name, a) for o in OPERATIONS.values() for a in o.algorithms if o.name != "barrier"]
 
@@ -28,11 +36,11 @@ def run(schedule, call, limit):
     numbers = Numbers.for_sums(3, np.dtype("float32"), call.ranks)
     wrong = parts = checked = 0
     for portion in portions(schedule, 4, limit):
-        arena = Arena(portion.schedule.sizes, "float32")
-        fill_inputs(arena, numbers, portion.input_first)
-        replay(portion.schedule, arena)
-        wrong += wrong_elements(call, arena, numbers, portion.output_first)
-        checked += int(portion.schedule.sizes[:, OUTPUT].sum())
+        arena = Arena(portion.sizes, "float32")
+        fill_inputs(portion, arena, numbers)
+        portion.run(arena)
+        wrong += wrong_elements(call, portion, arena, numbers)
+        checked += int(portion.sizes[:, OUTPUT].sum())
         parts += 1
     return wrong, parts, checked
 
@@ -48,36 +56,66 @@ def test_whole_and_portions_do_and_check_the_same(op, algorithm, ranks):
         assert (wrong, checked) == (0, elements)
 
 
-@pytest.mark.parametrize(("op", "algorithm"), [("all_to_all", "mesh"), ("all_reduce", "mesh")])
+@pytest.mark.parametrize(("op", "algorithm"), CASES)
+def test_by_unit_is_right_wherever_there_is_one(op, algorithm):
+    schedule, call = make(op, algorithm, 8, 64, 1)
+    moving = schedule.kind != JOIN
+    unit = common_unit(schedule)
+    numbers = Numbers.for_sums(3, np.dtype("float32"), 8)
+    if unit == 1:
+        pytest.skip("its blocks are uneven")
+    wrong, checked = 0, 0
+    for portion in _by_unit(schedule, moving, 3, unit):
+        arena = Arena(portion.sizes, "float32")
+        fill_inputs(portion, arena, numbers)
+        portion.run(arena)
+        wrong += wrong_elements(call, portion, arena, numbers)
+        checked += int(portion.sizes[:, OUTPUT].sum())
+    assert (wrong, checked) == (0, int(schedule.sizes[:, OUTPUT].sum()))
+
+
+@pytest.mark.parametrize(
+    ("op", "algorithm"),
+    [("all_to_all", "mesh"), ("all_reduce", "mesh"), ("all_to_all", "hierarchical")],
+)
 def test_portions_are_small(op, algorithm):
     schedule, call = make(op, algorithm, 8, 1000, 0)
     whole = int(schedule.sizes.sum()) * 4
-    assert largest_portion(schedule, 4, whole // 8) < whole // 4
-    assert run(schedule, call, whole // 8)[1] == 8
+    limit = whole // (8 * MANY_OPERATIONS if algorithm == "hierarchical" else 8)
+    assert largest_portion(schedule, 4, limit) < whole // 4
+    assert run(schedule, call, limit)[1] == 8
+
+
+def test_inputs_that_are_only_copied_stand_in_the_output():
+    schedule, call = make("all_reduce", "hierarchical", 12, 100, 0)
+    (portion,) = portions(schedule, 4)
+    assert portion.in_place
+    assert run(schedule, call, 1 << 30)[:2] == (0, 1)
+
+
+def broken(op, algorithm, ops=slice(None)):
+    """Run a whole schedule, or some of it; return call, portion, memory and numbers."""
+    schedule, call = make(op, algorithm, 4, 9, 1)
+    numbers = Numbers.for_sums(3, np.dtype("float32"), 4)
+    (portion,) = portions(schedule, 4)
+    portion = replace(portion, operations=tuple(column[ops] for column in portion.operations))
+    arena = Arena(portion.sizes, "float32")
+    fill_inputs(portion, arena, numbers)
+    portion.run(arena)
+    return call, portion, arena, numbers
 
 
 @pytest.mark.parametrize(("op", "algorithm"), CASES)
 def test_one_wrong_element_is_one(op, algorithm):
-    schedule, call = make(op, algorithm, 4, 9, 1)
-    numbers = Numbers.for_sums(3, np.dtype("float32"), 4)
-    arena = Arena(schedule.sizes, "float32")
-    nothing = np.zeros(4, dtype=np.int64)
-    fill_inputs(arena, numbers, nothing)
-    replay(schedule, arena)
+    call, portion, arena, numbers = broken(op, algorithm)
     for rank in range(4):
         output = arena.output(rank)
         if len(output):
             output[len(output) // 2] += 1
     # What an exscan leaves on rank 0 is nobody's affair.
-    broken = int((schedule.sizes[:, OUTPUT] > 0).sum()) - (op == "exscan")
-    assert wrong_elements(call, arena, numbers, nothing) == broken > 0
+    wrong = int((portion.sizes[:, OUTPUT] > 0).sum()) - (op == "exscan")
+    assert wrong_elements(call, portion, arena, numbers) == wrong > 0
 
 
 def test_an_operation_that_was_left_out_is_seen():
-    schedule, call = make("all_gather", "mesh", 4, 5, 0)
-    numbers = Numbers.for_sums(3, np.dtype("float32"), 4)
-    arena = Arena(schedule.sizes, "float32")
-    nothing = np.zeros(4, dtype=np.int64)
-    fill_inputs(arena, numbers, nothing)
-    replay(schedule, arena, ops=np.arange(1, len(schedule)))
-    assert wrong_elements(call, arena, numbers, nothing) == 5
+    assert wrong_elements(*broken("all_gather", "mesh", slice(1, None))) == 9

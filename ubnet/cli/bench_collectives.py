@@ -9,6 +9,7 @@ import click
 import numpy as np
 from numpy.typing import NDArray
 
+from ubnet.arena import Arena
 from ubnet.cli.expected import Call, fill_inputs, uneven_parts, wrong_elements
 from ubnet.cli.inputs import Numbers, bench_dtype
 from ubnet.cli.memory import moves_bytes
@@ -28,7 +29,6 @@ from ubnet.cli.results import Results
 from ubnet.collectives.build import build
 from ubnet.collectives.registry import OPERATIONS, Operation
 from ubnet.place import all_places, place_ranks
-from ubnet.replay import Arena, replay
 from ubnet.report.row import Row
 from ubnet.report.table import legend
 from ubnet.schedule import Schedule
@@ -223,8 +223,8 @@ class Collectives:
         numbers = Numbers.for_sums(self.seed, dtype, call.ranks)
         wrong = 0
         for portion in portions(schedule, dtype.itemsize):
-            arena = Arena(portion.schedule.sizes, dtype)
-            fill_inputs(arena, numbers, portion.input_first)
-            replay(portion.schedule, arena)
-            wrong += wrong_elements(call, arena, numbers, portion.output_first)
+            arena = Arena(portion.sizes, dtype)
+            fill_inputs(portion, arena, numbers)
+            portion.run(arena)
+            wrong += wrong_elements(call, portion, arena, numbers)
         return wrong

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from ubnet.arena import Arena
 from ubnet.cli.inputs import Numbers, wrong_equal
+from ubnet.cli.portions import Portion, Window
 
 Ints = NDArray[np.int64]
 
@@ -34,6 +35,18 @@ class Parts:
         start = np.clip(self.at, begin, begin + length)
         end = np.clip(self.at + self.count, begin, begin + length)
         return Parts(start - begin, self.source, self.first + (start - self.at), end - start)
+
+    def of_units(self, place: int, width: int, unit: int) -> "Parts":
+        """Return `width` elements of every unit of it, from `place` within the unit on."""
+        units = self.count // unit
+        part = np.repeat(np.arange(len(units)), units)
+        number = np.arange(len(part)) - np.repeat(np.cumsum(units) - units, units)
+        return Parts(
+            (self.at[part] // unit + number) * width,
+            self.source[part],
+            self.first[part] + number * unit + place,
+            np.full(len(part), width),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,41 +82,46 @@ class Call:
         return np.cumsum(self.sizes) - self.sizes
 
 
-def fill_inputs(arena: Arena, numbers: Numbers, first: Ints) -> None:
-    """Give every rank the numbers that it sends.
-
-    Its input buffer begins at index ``first[rank]`` of what the rank has in all.
-    """
+def fill_inputs(portion: Portion, arena: Arena, numbers: Numbers) -> None:
+    """Give every rank the numbers that it sends in a portion."""
+    window = portion.inputs
     for rank in map(int, arena.held):
-        numbers.fill(arena.input(rank), rank, int(first[rank]))
+        values = arena.output(rank) if portion.in_place else arena.input(rank)
+        numbers.fill(values, rank, int(window.first[rank]), window.width, window.unit)
 
 
-def wrong_elements(call: Call, arena: Arena, numbers: Numbers, first: Ints) -> int:
+def wrong_elements(call: Call, portion: Portion, arena: Arena, numbers: Numbers) -> int:
     """Count the elements of all outputs that differ from what the operation must leave there.
 
     Parameters
     ----------
     call : Call
         What was done.
+    portion : Portion
+        The part of it that was run.
     arena : Arena
         The memory after it.
     numbers : Numbers
         What was in the inputs.
-    first : ndarray of int64, shape (ranks,)
-        The index within a rank's whole output at which its output buffer begins.
     """
+    window = portion.outputs
     if call.op in SUMS:
-        return _wrong_sums(call, arena, numbers, first)
+        return _wrong_sums(call, window, arena, numbers)
     if call.op in PREFIXES:
-        return _wrong_prefixes(call, arena, numbers, first)
+        return _wrong_prefixes(call, window, arena, numbers)
     if call.op == "barrier":
         return 0
     wrong = 0
     for rank in map(int, arena.held):
-        output = arena.output(rank)
-        if len(output):
-            parts = MOVES[call.op](call, rank).within(int(first[rank]), len(output))
-            wrong += numbers.wrong_moved(output, parts.at, parts.source, parts.first, parts.count)
+        output, first = arena.output(rank), int(window.first[rank])
+        if not len(output):
+            continue
+        parts = MOVES[call.op](call, rank)
+        if window.unit:
+            parts = parts.of_units(first, window.width, window.unit)
+        else:
+            parts = parts.within(first, len(output))
+        wrong += numbers.wrong_moved(output, parts.at, parts.source, parts.first, parts.count)
     return wrong
 
 
@@ -166,7 +184,7 @@ def _one(source: int, first: int, count: int) -> Parts:
     return Parts(*(np.array([value]) for value in (0, source, first, count)))
 
 
-def _wrong_sums(call: Call, arena: Arena, numbers: Numbers, first: Ints) -> int:
+def _wrong_sums(call: Call, window: Window, arena: Arena, numbers: Numbers) -> int:
     """Compare with the sums over all ranks, worked out once where the outputs are the same."""
     wrong, known, total = 0, None, np.empty(0, dtype=np.int64)
     blocks = call.starts if call.op in SCATTERED_SUMS else np.zeros(call.ranks, dtype=np.int64)
@@ -174,18 +192,19 @@ def _wrong_sums(call: Call, arena: Arena, numbers: Numbers, first: Ints) -> int:
         output = arena.output(rank)
         if not len(output):
             continue
-        begin = int(first[rank] + blocks[rank])
+        begin = int(window.first[rank] + blocks[rank])
         if known != (begin, len(output)):
-            known, total = (begin, len(output)), numbers.sums(len(output), call.ranks, begin)
+            known = (begin, len(output))
+            total = numbers.sums(len(output), call.ranks, begin, window.width, window.unit)
         wrong += wrong_equal(output, total)
     return wrong
 
 
-def _wrong_prefixes(call: Call, arena: Arena, numbers: Numbers, first: Ints) -> int:
+def _wrong_prefixes(call: Call, window: Window, arena: Arena, numbers: Numbers) -> int:
     """Compare each rank with the sums over the ranks below it, and itself in a scan."""
     wrong, known, total, added = 0, None, np.empty(0, dtype=np.int64), 0
     for rank in map(int, arena.held):
-        output, begin = arena.output(rank), int(first[rank])
+        output, begin = arena.output(rank), int(window.first[rank])
         if not len(output):
             continue
         if known != (begin, len(output)):
@@ -193,7 +212,7 @@ def _wrong_prefixes(call: Call, arena: Arena, numbers: Numbers, first: Ints) -> 
         below = rank + (call.op == "scan")
         for other in range(added, below):
             own = np.empty_like(total)
-            numbers.fill(own, other, begin)
+            numbers.fill(own, other, begin, window.width, window.unit)
             total += own
         added = below
         if below:  # nobody may rely on what an exscan leaves on rank 0

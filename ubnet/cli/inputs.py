@@ -18,6 +18,9 @@ from ubnet.jit import kernel
 LARGEST = 16
 """No number is larger than this."""
 
+CONTIGUOUS = 1 << 60
+"""The width of a block that has no end."""
+
 DTYPES = (
     *("float32", "float64", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2"),
     *("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"),
@@ -75,13 +78,18 @@ class Numbers:
         top = min(LARGEST, limit // max(ranks, 1))
         return cls(seed, max(top, 1), 1 if top else -(-ranks // limit))
 
-    def fill(self, values: Values, rank: int, first: int = 0) -> None:
-        """Write rank `rank`'s numbers into `values`, whose first element has index `first`."""
+    def fill(
+        self, values: Values, rank: int, first: int = 0, width: int = CONTIGUOUS, unit: int = 0
+    ) -> None:
+        """Write rank `rank`'s numbers into `values`.
+
+        Element ``p`` gets the number of index ``first + p // width * unit + p % width``.
+        """
         if native(values.dtype):
-            _fill(values, self.seed, rank, first, self.top, self.every)
+            _fill(values, self.seed, rank, first, width, unit, self.top, self.every)
             return
         whole = np.empty(len(values), dtype=np.float32)
-        _fill(whole, self.seed, rank, first, self.top, self.every)
+        _fill(whole, self.seed, rank, first, width, unit, self.top, self.every)
         values[:] = whole.astype(values.dtype)
 
     def wrong_moved(
@@ -103,10 +111,14 @@ class Numbers:
             )
         )
 
-    def sums(self, count: int, ranks: int, first: int = 0) -> Values:
-        """Return the sums over all ranks of the numbers from index `first` on, int64 (count,)."""
+    def sums(
+        self, count: int, ranks: int, first: int = 0, width: int = CONTIGUOUS, unit: int = 0
+    ) -> Values:
+        """Return sums over all ranks, int64 (count,); indices as for `fill`."""
         total = np.zeros(count, dtype=np.int64)
-        _add_ranks(total, ranks, first, self.seed, self.top, self.every)
+        for begin in range(0, count, width):
+            index = first + begin // width * unit
+            _add_ranks(total[begin : begin + width], ranks, index, self.seed, self.top, self.every)
         return total
 
 
@@ -145,14 +157,18 @@ def _number(seed: int, rank: int, index: int, top: int) -> int:
 
 
 @kernel
-def _fill(values: Values, seed: int, rank: int, first: int, top: int, every: int) -> None:
-    if every == 1:
-        for i in range(len(values)):
-            values[i] = _number(seed, rank, first + i, top)
-        return
-    for i in range(len(values)):
-        present = (rank + first + i) % every == 0
-        values[i] = _number(seed, rank, first + i, top) if present else 0
+def _fill(
+    values: Values, seed: int, rank: int, first: int, width: int, unit: int, top: int, every: int
+) -> None:
+    for begin in range(0, len(values), width):
+        part, index = values[begin : begin + width], first + begin // width * unit
+        if every == 1:
+            for i in range(len(part)):
+                part[i] = _number(seed, rank, index + i, top)
+            continue
+        for i in range(len(part)):
+            present = (rank + index + i) % every == 0
+            part[i] = _number(seed, rank, index + i, top) if present else 0
 
 
 @kernel

@@ -1,40 +1,88 @@
 """A schedule in portions, so that running it on real bytes touches little memory at a time.
 
-Two sorts of schedules fall apart into portions which have nothing to do with each other: those in
-which every operation goes from an input to an output (one destination does not see another's), and
-those in which every operation keeps its place in the buffer (one element does not see another).
+Schedules fall apart into portions which have nothing to do with each other in three ways. Where all
+offsets and counts are multiples of a unit, elements at different places within their units never
+meet. Where every operation goes from an input to an output, one destination does not see another's.
+And where every operation keeps its place in the buffer, one element does not see another.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
+from functools import reduce
+from math import gcd
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ubnet.schedule import INPUT, JOIN, OUTPUT, Schedule
+from ubnet.arena import Arena
+from ubnet.cli.inputs import CONTIGUOUS
+from ubnet.replay import replay_at
+from ubnet.schedule import INPUT, JOIN, OUTPUT, SCRATCH, Schedule
 
 PORTION_BYTES = 64 << 20
 """What a portion may take, as far as the schedule lets itself be divided."""
 
+MANY_OPERATIONS = 8
+"""By units each portion runs all operations: so much larger may it be."""
+
 Ints = NDArray[np.int64]
+Operations = tuple[NDArray[np.int8], Ints, Ints, Ints, Ints, Ints, Ints, Ints]
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Which elements of a rank's whole buffer one of a portion's holds.
+
+    Its element ``p`` is number ``first[rank] + p // width * unit + p % width`` of the whole.
+
+    Attributes
+    ----------
+    first : ndarray of int64, shape (ranks,)
+        The first one.
+    width, unit : int
+        Elements that stand together, and the distance from them to the next.
+    """
+
+    first: Ints
+    width: int
+    unit: int
+
+    @classmethod
+    def contiguous(cls, first: Ints) -> "Window":
+        """Return the window of all elements from `first` on."""
+        return cls(first, CONTIGUOUS, 0)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Portion:
-    """A part of a schedule that can be run by itself.
+    """A part of a schedule that can be run by itself, on buffers of what it touches.
 
     Attributes
     ----------
-    schedule : Schedule
-        Its operations, on buffers that hold only what they touch.
-    input_first, output_first : ndarray of int64, shape (ranks,)
-        Where the buffers of the portion begin within those of the whole.
+    sizes : ndarray of int64, shape (ranks, 3)
+        Elements of its buffers.
+    inputs, outputs : Window
+        What they hold.
+    in_place : bool
+        Whether the inputs stand where the outputs will.
+    operations : tuple of ndarray
+        Kind, source rank, buffer and offset, destination rank, buffer and offset, and count.
     """
 
-    schedule: Schedule
-    input_first: Ints
-    output_first: Ints
+    sizes: Ints
+    inputs: Window
+    outputs: Window
+    in_place: bool
+    operations: Operations
+
+    def run(self, arena: Arena) -> None:
+        """Run it on an arena of its sizes; their order is all that operations need."""
+        kind, src, src_buf, src_off, dst, dst_buf, dst_off, count = self.operations
+        start, end = (
+            arena.offsets(rank, buf, off)
+            for rank, buf, off in ((src, src_buf, src_off), (dst, dst_buf, dst_off))
+        )
+        replay_at(arena, kind, start, end, count)
 
 
 def portions(schedule: Schedule, itemsize: int, limit: int = PORTION_BYTES) -> Iterator[Portion]:
@@ -56,72 +104,121 @@ def portions(schedule: Schedule, itemsize: int, limit: int = PORTION_BYTES) -> I
     """
     parts = -(-int(schedule.sizes.sum()) * itemsize // limit)
     moving = schedule.kind != JOIN
-    one_hop = (schedule.src_buf == INPUT) & (schedule.dst_buf == OUTPUT)
-    if parts > 1 and (one_hop | ~moving).all():
-        yield from _by_destination(schedule, parts)
-    elif parts > 1 and ((schedule.src_off == schedule.dst_off) | ~moving).all():
-        yield from _by_element(schedule, parts)
+    if parts > 1 and _all_one_hop(schedule, moving):
+        yield from _by_destination(schedule, moving, parts)
+    elif parts > 1 and (schedule.src_off == schedule.dst_off)[moving].all():
+        yield from _by_element(schedule, moving, parts)
+    elif parts > 1 and (unit := common_unit(schedule)) > 1:
+        yield from _by_unit(schedule, moving, -(-parts // MANY_OPERATIONS), unit)
     else:
-        nothing = np.zeros(schedule.ranks, dtype=np.int64)
-        yield Portion(schedule, nothing, nothing)
+        yield _whole(schedule, moving)
 
 
 def largest_portion(schedule: Schedule, itemsize: int, limit: int = PORTION_BYTES) -> int:
     """Return the bytes of the buffers of the largest portion, without making all of them."""
-    first = next(portions(schedule, itemsize, limit))
-    return int(first.schedule.sizes.sum()) * itemsize
+    return int(next(portions(schedule, itemsize, limit)).sizes.sum()) * itemsize
 
 
-def _by_destination(schedule: Schedule, parts: int) -> Iterator[Portion]:
+def common_unit(schedule: Schedule) -> int:
+    """Return the largest unit of which all offsets, counts and sizes are multiples."""
+    s = schedule
+    found = [int(np.gcd.reduce(c)) for c in (s.src_off, s.dst_off, s.count) if len(c)]
+    return reduce(gcd, found, int(np.gcd.reduce(s.sizes.reshape(-1))))
+
+
+def _all_one_hop(schedule: Schedule, moving: NDArray[np.bool_]) -> bool:
+    hop = (schedule.src_buf == INPUT) & (schedule.dst_buf == OUTPUT)
+    return bool(hop[moving].all())
+
+
+def _whole(schedule: Schedule, moving: NDArray[np.bool_]) -> Portion:
+    """Return all of it; inputs that are only copied into the output are made there at once."""
+    reading = moving & (schedule.src_buf == INPUT)
+    to_output = (schedule.src == schedule.dst) & (schedule.dst_buf == OUTPUT)
+    kept = to_output & (schedule.src_off == schedule.dst_off)
+    covered = np.bincount(schedule.src[reading], schedule.count[reading], schedule.ranks)
+    in_place = bool(kept[reading].all() and (covered == schedule.sizes[:, INPUT]).all())
+    sizes = schedule.sizes.copy()
+    if in_place:
+        sizes[:, INPUT] = 0
+    nothing = Window.contiguous(np.zeros(schedule.ranks, dtype=np.int64))
+    chosen = np.flatnonzero(moving & ~reading) if in_place else np.flatnonzero(moving)
+    off = schedule.src_off[chosen], schedule.dst_off[chosen], schedule.count[chosen]
+    operations = _operations(schedule, chosen, *off)
+    return Portion(_trim_scratch(sizes, operations), nothing, nothing, in_place, operations)
+
+
+def _trim_scratch(sizes: Ints, operations: Operations) -> Ints:
+    """Leave out what no operation touches at both ends of scratch; return the new sizes."""
+    _, src, src_buf, src_off, dst, dst_buf, dst_off, count = operations
+    first, end = sizes[:, SCRATCH].copy(), np.zeros(len(sizes), dtype=np.int64)
+    ends = [(src, src_buf == SCRATCH, src_off), (dst, dst_buf == SCRATCH, dst_off)]
+    for rank, held, off in ends:
+        np.minimum.at(first, rank[held], off[held])
+        np.maximum.at(end, rank[held], (off + count)[held])
+    for rank, held, off in ends:
+        off[held] -= first[rank[held]]
+    trimmed = sizes.copy()
+    trimmed[:, SCRATCH] = np.maximum(end - first, 0)
+    return trimmed
+
+
+def _by_destination(schedule: Schedule, moving: NDArray[np.bool_], parts: int) -> Iterator[Portion]:
     """Take some destinations at a time, and of every input what goes to them."""
     ranks = schedule.ranks
     for some in np.array_split(np.arange(ranks), min(parts, ranks)):
-        chosen = np.flatnonzero(
-            (schedule.dst >= some[0]) & (schedule.dst <= some[-1]) & (schedule.kind != JOIN)
-        )
-        src, off = schedule.src[chosen], schedule.src_off[chosen]
+        mine = (schedule.dst >= some[0]) & (schedule.dst <= some[-1]) & moving
+        chosen = np.flatnonzero(mine)
+        src, off, count = schedule.src[chosen], schedule.src_off[chosen], schedule.count[chosen]
         first, end = schedule.sizes[:, INPUT].copy(), np.zeros(ranks, dtype=np.int64)
         np.minimum.at(first, src, off)
-        np.maximum.at(end, src, off + schedule.count[chosen])
+        np.maximum.at(end, src, off + count)
         sizes = np.zeros_like(schedule.sizes)
         sizes[:, INPUT] = np.maximum(end - first, 0)
         sizes[some, OUTPUT] = schedule.sizes[some, OUTPUT]
-        part = _chosen(
-            schedule, chosen, sizes, off - first[src], schedule.dst_off[chosen], schedule.count
-        )
-        yield Portion(part, first, np.zeros(ranks, dtype=np.int64))
+        columns = _operations(schedule, chosen, off - first[src], schedule.dst_off[chosen], count)
+        inputs, outputs = map(Window.contiguous, (first, np.zeros(ranks, dtype=np.int64)))
+        yield Portion(sizes, inputs, outputs, False, columns)
 
 
-def _by_element(schedule: Schedule, parts: int) -> Iterator[Portion]:
+def _by_element(schedule: Schedule, moving: NDArray[np.bool_], parts: int) -> Iterator[Portion]:
     """Take some elements at a time, on all ranks."""
-    edges = np.linspace(0, schedule.sizes.max(), parts + 1).astype(np.int64)
-    for low, high in pairwise(edges):
+    for low, high in _pieces(int(schedule.sizes.max()), parts):
         start = np.maximum(schedule.src_off, low)
         count = np.minimum(schedule.src_off + schedule.count, high) - start
-        chosen = np.flatnonzero((count > 0) & (schedule.kind != JOIN))
+        chosen = np.flatnonzero((count > 0) & moving)
         sizes = np.clip(schedule.sizes, low, high) - low
         off = start[chosen] - low
-        begin = np.full(schedule.ranks, low)
-        yield Portion(_chosen(schedule, chosen, sizes, off, off, count), begin, begin)
+        window = Window.contiguous(np.full(schedule.ranks, low))
+        columns = _operations(schedule, chosen, off, off, count[chosen])
+        yield Portion(sizes, window, window, False, columns)
 
 
-def _chosen(
-    whole: Schedule, chosen: Ints, sizes: Ints, src_off: Ints, dst_off: Ints, count: Ints
-) -> Schedule:
-    """Return some operations of a schedule; their order is kept, so they need no dependencies."""
-    return Schedule(
-        name=whole.name,
-        ranks=whole.ranks,
-        sizes=sizes,
-        kind=whole.kind[chosen],
-        step=whole.step[chosen],
-        src=whole.src[chosen],
-        dst=whole.dst[chosen],
-        src_buf=whole.src_buf[chosen],
-        src_off=src_off,
-        dst_buf=whole.dst_buf[chosen],
-        dst_off=dst_off,
-        count=count[chosen],
-        dep_ptr=np.zeros(len(chosen) + 1, dtype=np.int64),
-        dep=np.empty(0, dtype=np.int64),
-    )
+def _by_unit(
+    schedule: Schedule, moving: NDArray[np.bool_], parts: int, unit: int
+) -> Iterator[Portion]:
+    """Take some places within every unit at a time, on all ranks and in all operations."""
+    chosen = np.flatnonzero(moving)
+    for low, high in _pieces(unit, parts):
+        width = high - low
+        off, to, count = (
+            column[chosen] // unit * width
+            for column in (schedule.src_off, schedule.dst_off, schedule.count)
+        )
+        window = Window(np.full(schedule.ranks, low), width, unit)
+        columns = _operations(schedule, chosen, off, to, count)
+        yield Portion(schedule.sizes // unit * width, window, window, False, columns)
+
+
+def _pieces(length: int, parts: int) -> list[tuple[int, int]]:
+    """Divide a length into pieces that hold something, the largest first."""
+    size = -(-length // parts)
+    return [(low, min(low + size, length)) for low in range(0, length, size)]
+
+
+def _operations(
+    schedule: Schedule, chosen: Ints, src_off: Ints, dst_off: Ints, count: Ints
+) -> Operations:
+    src, dst = schedule.src[chosen], schedule.dst[chosen]
+    src_buf, dst_buf = (c[chosen].astype(np.int64) for c in (schedule.src_buf, schedule.dst_buf))
+    return schedule.kind[chosen], src, src_buf, src_off, dst, dst_buf, dst_off, count
