@@ -9,6 +9,8 @@ clock move, to the next event that concerns a rank.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ubnet.access import Lock, Reach, Unlock
+from ubnet.accesses import ANSWERED, LEFT, LOCKED, UNLOCKED, WRITTEN, Accesses
 from ubnet.errors import UbnetError
 from ubnet.eventlog import EventLog
 from ubnet.fabric import Fabric, Ints
@@ -35,6 +37,9 @@ from ubnet.plans import Plans
 from ubnet.pollers import TEST, Pollers
 from ubnet.protocol import EAGER_BYTES, Protocol
 from ubnet.transport import Transport
+
+UNLOGGED = ("sent", "found", "none", LEFT, WRITTEN, ANSWERED, LOCKED, UNLOCKED)
+"""Ends of operations that say nothing new: what they end has been logged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +128,7 @@ class Clock:
             stir=self._stir,
         )
         self._gatherings = Gatherings(self.network, plans, self._complete)
+        self._accesses = Accesses(self.network, endpoints.tolist(), log, self._complete, self._stir)
         self._open: list[set[int]] = [set() for _ in range(ranks)]
         self._blocks: dict[int, Block] = {}
         self._asked: dict[int, Probe] = {}
@@ -154,6 +160,7 @@ class Clock:
         delivery = self._delivery
         delivery.now_ps = self.now_ps
         delivery.wake.sort()
+        delivery.effects, self._accesses.effects = self._accesses.effects, []
         delivery.replays, self._gatherings.replays = self._gatherings.replays, []
         delivery.values, self._gatherings.values = self._gatherings.values, {}
         return delivery
@@ -177,6 +184,15 @@ class Clock:
             case Join():
                 self._open[post.rank].add(post.number)
                 self._gatherings.join(post)
+            case Reach():
+                self._open[post.rank].update((post.number, post.local))
+                self._accesses.reach(post)
+            case Lock():
+                self._open[post.rank].add(post.number)
+                self._accesses.lock(post)
+            case Unlock():
+                self._open[post.rank].add(post.number)
+                self._accesses.unlock(post)
             case Cancel():
                 self._cancel(post)
             case Block():
@@ -243,7 +259,7 @@ class Clock:
     def _complete(self, rank: int, done: Completion) -> None:
         self._open[rank].discard(done.number)
         self._delivery.completions.append((rank, done))
-        if done.outcome not in ("sent", "found", "none"):
+        if done.outcome not in UNLOGGED:
             self.log.add(self.now_ps, done.outcome, done.source, rank, done.tag, done.nbytes)
         if rank in self._blocks:
             self._check(rank)

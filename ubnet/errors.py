@@ -63,6 +63,12 @@ class Truncated(UbnetError):
     exit_status = 1
 
 
+class OutsideWindow(UbnetError):
+    """A one-sided access that touches more than its window."""
+
+    exit_status = 1
+
+
 class Deadlock(UbnetError):
     """No rank can run and nothing is pending."""
 

@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 from greenlet import GreenletExit, getcurrent
 
+from ubnet.accesses import ANSWERED
 from ubnet.errors import Truncated
+from ubnet.exposure import Exposures
 from ubnet.local_collective import LocalCollective
 from ubnet.message import Buffer, Collective, Completion, Delivery, Leave, Pending, Phantom, Post
 from ubnet.plans import Plans
@@ -52,7 +54,9 @@ class Host:
     endpoint_names : list of str
         Where each rank of the world sits.
     labels : dict of int to str
-        What reports call a communicator.
+        What reports call a communicator or a window.
+    exposures : Exposures
+        What the ranks here expose in windows.
     """
 
     def __init__(
@@ -83,6 +87,7 @@ class Host:
         self._payloads: dict[tuple[int, int], Any] = {}
         self._plans = plans
         self._processes = processes
+        self.exposures = Exposures(processes)
         self._eager_bytes = eager_bytes
         self._shuffle = shuffle
         self._calls: dict[tuple[int, int], int] = {}
@@ -112,6 +117,8 @@ class Host:
     def apply(self, delivery: Delivery) -> None:
         """Take what the clock delivers: time, moved bytes, ended operations, ranks to resume."""
         self.now_ps = delivery.now_ps
+        for effect in delivery.effects:
+            self.exposures.carry_out(effect)
         for replay in delivery.replays:
             local = self._collectives.get(replay.gathering)
             if local is None:  # none of the members here has come yet, or all have gone
@@ -140,7 +147,11 @@ class Host:
         """Take a post of a rank, and the operation that its completion ends."""
         self._posts.append(post)
         if pending is not None:
-            self._pendings[post.rank, pending.number] = pending
+            self.expect(post.rank, pending)
+
+    def expect(self, rank: int, pending: Pending) -> None:
+        """Take another operation that a post ends."""
+        self._pendings[rank, pending.number] = pending
 
     def suspend(self) -> None:
         """Leave the running rank until the clock wakes it."""
@@ -217,6 +228,8 @@ class Host:
             self._release(key)
         elif done.outcome in ("received", "truncated"):
             self._receive(pending, done)
+        elif done.outcome == ANSWERED:
+            self.exposures.finish(rank, pending, done)
         elif done.outcome == "found":
             pending.source, pending.tag, pending.nbytes = done.source, done.tag, done.nbytes
             pending.data = done.payload

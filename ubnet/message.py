@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ubnet.access import Effect, Lock, Reach, Unlock
+from ubnet.phantom import Phantom as Phantom
+
 if TYPE_CHECKING:
     from ubnet.fabric import Fabric
     from ubnet.plans import Plan
@@ -21,17 +24,6 @@ ANY = -1
 
 Buffer = Any  # bytes-like; Python 3.11 has no type for it
 Maker = Callable[[list[Any], "Fabric", NDArray[np.int64]], "Schedule | Plan"]
-
-
-@dataclass(frozen=True, slots=True)
-class Phantom:
-    """A payload of a size and no memory.
-
-    >>> Phantom(1 << 20)
-    Phantom(nbytes=1048576)
-    """
-
-    nbytes: int
 
 
 class Envelope(NamedTuple):
@@ -229,7 +221,7 @@ class Leave(NamedTuple):
     failure: str
 
 
-Post = Send | Receive | Probe | Cancel | Join | Block | Sleep | Poll | Leave
+Post = Send | Receive | Probe | Cancel | Join | Reach | Lock | Unlock | Block | Sleep | Poll | Leave
 
 
 class Completion(NamedTuple):
@@ -264,6 +256,8 @@ class Delivery:
     ----------
     now_ps : int
         The instant.
+    effects : list of Effect
+        One-sided accesses that take effect, in the order of events, before anything else here.
     replays : list of Replay
         Collectives whose bytes move now, before any rank resumes.
     completions : list of (rank, Completion)
@@ -275,6 +269,7 @@ class Delivery:
     """
 
     now_ps: int
+    effects: list[Effect] = field(default_factory=list)
     replays: list[Replay] = field(default_factory=list)
     completions: list[tuple[int, Completion]] = field(default_factory=list)
     values: dict[tuple[int, int], Sequence[Any]] = field(default_factory=dict)

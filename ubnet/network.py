@@ -109,6 +109,11 @@ class Network:
         """Start a read by endpoint `dst` from endpoint `src`."""
         self._batch.append(self._cost(src, dst, nbytes, READ)[0]._replace(event=arrived))
 
+    def signal(self, src: int, dst: int, arrived: Event) -> None:
+        """Let a word travel that takes no engine: one latency of switches and cables."""
+        latency_ps = self._cost(src, dst, 0, WRITE)[1]
+        self._batch.append(_Flow(0, latency_ps, _NO_LINK, _NO_SHARE, np.inf, False, arrived))
+
     def post(self, events: Mapping[int, Event], **columns: Any) -> None:
         """Post many flows at once: arguments of `FlowSim.post`, events by engine number."""
         self.flush()

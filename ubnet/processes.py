@@ -19,6 +19,9 @@ from ubnet.message import Delivery, Post, Replay
 from ubnet.real_mpi import load_real_mpi
 
 HOLDER = 0
+ANSWER = 0
+"""The tag of results of accesses, which is no wire number."""
+
 SPINS = 500
 LONGEST_NAP_S = 0.001
 
@@ -60,6 +63,7 @@ class Processes:
         self._sent = np.zeros(self.size, dtype=np.int64)
         self._received = np.zeros(self.size, dtype=np.int64)
         self._sending: list[Any] = []
+        self._answers: dict[tuple[int, int], bytearray] = {}
         self._expected = set(range(1, self.size))
         self._kept = [Delivery(0) for _ in range(self.size)]
 
@@ -74,21 +78,29 @@ class Processes:
         """At the holder: split a delivery into its own and those of processes with news.
 
         A process without a rank to wake and without bytes to move is left alone; what has ended
-        for its ranks is kept for the next time.
+        for its ranks, and what takes effect in their memory, is kept for the next time.
         """
         parts = [Delivery(delivery.now_ps) for _ in range(self.size)]
         for rank in delivery.wake:
             parts[self.process_of[rank]].wake.append(rank)
+        answering = {int(self.process_of[e.target]) for e in delivery.effects if e.answer}
+        for effect in delivery.effects:
+            self._kept[self.process_of[effect.target]].effects.append(effect)
         for number, part in enumerate(parts):
             part.replays = [r for r in delivery.replays if number in self._hosts_of(r)]
         for rank, done in delivery.completions:
             self._kept[self.process_of[rank]].completions.append((rank, done))
         for key, values in delivery.values.items():
             self._kept[self.process_of[key[0]]].values[key] = values
-        told = {p: part for p, part in enumerate(parts) if p == HOLDER or part.wake or part.replays}
+        told = {
+            p: part
+            for p, part in enumerate(parts)
+            if p == HOLDER or p in answering or part.wake or part.replays
+        }
         for number, part in told.items():
             kept, self._kept[number] = self._kept[number], Delivery(0)
             part.completions, part.values = kept.completions, kept.values
+            part.effects = kept.effects
         return told.pop(HOLDER), told
 
     def _hosts_of(self, replay: Replay) -> set[int]:
@@ -113,16 +125,25 @@ class Processes:
     def send_payload(self, process: int, data: bytes) -> int:
         """Send a payload on its way; return its wire number."""
         self._wire = self._wire % self._last_wire + 1
-        self._sending = [request for request in self._sending if not request.Test()]
-        request = self._payload.Isend([data, self._mpi.BYTE], dest=process, tag=self._wire)
-        self._sending.append(request)
-        self._sent[process] += 1
+        self._send(process, self._wire, data)
         return self._wire
 
     def receive_payload(self, source_rank: int, wire: int) -> bytearray:
         """Return a payload that the process of `source_rank` has sent."""
         process = int(self.process_of[source_rank])
         return self._receive(process, wire)
+
+    def send_answer(self, process: int, key: tuple[int, int], answer: bytes) -> None:
+        """Send the result of an access to the process of its origin, under its name."""
+        self._send(process, ANSWER, np.array(key, dtype=np.int64).tobytes() + answer)
+
+    def receive_answer(self, process: int, key: tuple[int, int]) -> bytearray:
+        """Return the result of an access; those that others wait for are kept for them."""
+        while key not in self._answers:
+            data = self._receive(process, ANSWER)
+            rank, number = np.frombuffer(data[:16], dtype=np.int64).tolist()
+            self._answers[rank, number] = data[16:]
+        return self._answers.pop(key)
 
     def swap(self, outgoing: Mapping[int, Bytes], incoming: Mapping[int, int]) -> dict[int, Bytes]:
         """Send `outgoing` by process; return what comes in, of the sizes `incoming`."""
@@ -143,6 +164,12 @@ class Processes:
     def abort(self, status: int) -> None:
         """End all processes at once."""
         self._control.Abort(status)
+
+    def _send(self, process: int, tag: int, data: bytes) -> None:
+        self._sending = [request for request in self._sending if not request.Test()]
+        request = self._payload.Isend([data, self._mpi.BYTE], dest=process, tag=tag)
+        self._sending.append(request)
+        self._sent[process] += 1
 
     def _receive(self, process: int, tag: int) -> bytearray:
         status = self._mpi.Status()

@@ -249,6 +249,16 @@ class Rank:
         self._block([pending], "all")
         return [pickle.loads(part) for part in pending.data]
 
+    def begin(self, call: str, peer: int, context: int) -> Pending:
+        """Begin a call that another module posts: return the operation with its number."""
+        self._begin()
+        return self._pending(call, peer, ANY, context)
+
+    def pause(self) -> None:
+        """Let time pass until something happens to this rank, a poll step at the most."""
+        self._begin()
+        self._poll("pause", [])
+
     def abort(self, status: int, reason: str) -> NoReturn:
         """End the world with a status, and with the reason as the report if that is 0."""
         self._begin()

@@ -47,6 +47,8 @@ def _call(pending: Pending, labels: Mapping[int, str]) -> str:
         return f"{pending.call} to {peer}, {tag}, {where}"
     if pending.call in ("recv", "probe", "mprobe", "iprobe", "improbe", "mrecv"):
         return f"{pending.call} from {peer}, {tag}, {where}"
+    if pending.peer >= 0:
+        return f"{pending.call} at {peer} {where}"
     return f"{pending.call} {where}"
 
 

@@ -1,0 +1,155 @@
+"""One-sided accesses and locks as the clock holder sees them: when each takes effect, who waits.
+
+A put is a remote write: it takes effect when its last byte has arrived, and its origin knows one
+latency of switches and cables later. A get is a remote read, whose bytes are those held when it
+ends. An atomic with a result is a message to the target, takes effect there, and a message back.
+A lock is a message that asks, in the order of arrival, and one that grants; where it concerns
+everybody the window's first member is asked. Effects of one instant come in the order of events.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from ubnet.access import ATOMIC, GET, Effect, Lock, Reach, Unlock
+from ubnet.eventlog import EventLog
+from ubnet.lock_queue import Claim, LockQueue
+from ubnet.message import Completion
+from ubnet.network import Event, Network
+from ubnet.protocol import CONTROL_BYTES, Complete
+
+LOCKED, UNLOCKED, LEFT, WRITTEN, ANSWERED = "locked", "unlocked", "left", "written", "answered"
+
+
+@dataclass(slots=True)
+class _Line:
+    """The ordered accesses of one origin to one target of a window."""
+
+    sent: int = 0
+    done: int = 0
+    early: dict[int, Reach] = field(default_factory=dict)
+
+
+class Accesses:
+    """Moves the accesses and locks of a world's windows through its network.
+
+    Parameters
+    ----------
+    network : Network
+        Where bytes travel.
+    endpoints : sequence of int
+        Endpoint of each rank.
+    log : EventLog
+        Where effects are written.
+    complete : callable
+        ``complete(rank, completion)`` ends an operation.
+    stir : callable
+        ``stir(rank)`` is told that the memory of a rank has been touched.
+    """
+
+    def __init__(
+        self,
+        network: Network,
+        endpoints: Sequence[int],
+        log: EventLog,
+        complete: Complete,
+        stir: Callable[[int], None],
+    ) -> None:
+        self._network = network
+        self._endpoints = endpoints
+        self._log = log
+        self._complete = complete
+        self._stir = stir
+        self._lines: dict[tuple[int, int, int], _Line] = {}
+        self._locks: dict[int, LockQueue] = {}
+        self.effects: list[Effect] = []
+
+    def reach(self, post: Reach) -> None:
+        """Start an access."""
+        place = -1
+        if post.ordered:
+            line = self._lines.setdefault((post.window, post.rank, post.target), _Line())
+            place, line.sent = line.sent, line.sent + 1
+        arrived = _event(post, post.target, 2, lambda: self._arrived(post, place))
+        origin, target = self._endpoints[post.rank], self._endpoints[post.target]
+        if post.way == GET:
+            self._network.read(target, origin, post.returns, arrived)
+            return
+        leaves = None
+        if post.local >= 0:
+            leaves = _event(post, post.target, 1, lambda: self._end(post, post.local, LEFT))
+        self._network.write(origin, target, post.brings, leaves, arrived)
+
+    def lock(self, post: Lock) -> None:
+        """Ask for a lock."""
+        claim = Claim(post.rank, post.number, post.target, post.exclusive, post.home)
+
+        def asked() -> None:
+            if self._locks.setdefault(post.window, LockQueue()).ask(claim):
+                self._grant(claim)
+
+        self._message(post.rank, post.home, None, _event(post, post.home, 2, asked))
+
+    def unlock(self, post: Unlock) -> None:
+        """Give a lock back; the origin goes on as soon as the word has left it."""
+
+        def given_back() -> None:
+            for claim in self._locks[post.window].release(post.rank, post.target):
+                self._grant(claim)
+
+        leaves = _event(post, post.home, 1, lambda: self._end(post, post.number, UNLOCKED))
+        arrives = _event(post, post.home, 2, given_back)
+        self._message(post.rank, post.home, leaves, arrives)
+
+    def _arrived(self, post: Reach, place: int) -> None:
+        if place < 0:
+            self._take_effect(post)
+            return
+        line = self._lines[post.window, post.rank, post.target]
+        line.early[place] = post
+        while line.done in line.early:
+            self._take_effect(line.early.pop(line.done))
+            line.done += 1
+
+    def _take_effect(self, post: Reach) -> None:
+        effect = Effect(post.rank, post.number, post.window, post.target, post.answer, post.wire)
+        self.effects.append(effect)
+        nbytes = post.brings or post.returns
+        self._log.add(self._network.now_ps, post.way, post.rank, post.target, -1, nbytes)
+        self._stir(post.target)
+        if post.way == GET:
+            self._finish(post)
+            return
+        origin, target = self._endpoints[post.rank], self._endpoints[post.target]
+        known = _event(post, post.rank, 3, lambda: self._finish(post))
+        if post.way == ATOMIC:
+            self._network.write(target, origin, post.returns, None, known)
+        else:
+            self._network.signal(target, origin, known)
+
+    def _finish(self, post: Reach) -> None:
+        self._end(post, post.number, ANSWERED if post.answer else WRITTEN)
+
+    def _end(self, post: Reach | Unlock, number: int, outcome: str) -> None:
+        nbytes = post.returns if isinstance(post, Reach) else 0
+        done = Completion(number, post.target, -1, nbytes, None, -1, outcome)
+        self._complete(post.rank, done)
+
+    def _grant(self, claim: Claim) -> None:
+        self._log.add(self._network.now_ps, "lock", claim.rank, claim.target, -1, 0)
+
+        def granted() -> None:
+            done = Completion(claim.number, claim.target, -1, 0, None, -1, LOCKED)
+            self._complete(claim.rank, done)
+
+        event = Event(claim.rank, claim.home, claim.number, 3, granted)
+        self._message(claim.home, claim.rank, None, event)
+
+    def _message(self, source: int, target: int, leaves: Event | None, arrives: Event) -> None:
+        there, here = self._endpoints[target], self._endpoints[source]
+        self._network.write(here, there, CONTROL_BYTES, leaves, arrives)
+
+
+def _event(
+    post: Reach | Lock | Unlock, target: int, order: int, handle: Callable[[], None]
+) -> Event:
+    return Event(post.rank, target, post.number, order, handle)
