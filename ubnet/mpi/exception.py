@@ -32,6 +32,17 @@ _TEXTS = {
     "ERR_SIZE": "invalid size",
     "ERR_UNSUPPORTED_OPERATION": "operation not supported",
     "ERR_VALUE_TOO_LARGE": "value is too large to store",
+    "ERR_WIN": "invalid window",
+    "ERR_BASE": "invalid base argument",
+    "ERR_DISP": "invalid displacement argument",
+    "ERR_LOCKTYPE": "invalid lock type argument",
+    "ERR_ASSERT": "invalid assertion argument",
+    "ERR_RMA_SYNC": "wrong synchronization of one-sided accesses",
+    "ERR_RMA_CONFLICT": "conflicting one-sided accesses",
+    "ERR_RMA_RANGE": "one-sided access outside of the window",
+    "ERR_RMA_ATTACH": "memory cannot be attached",
+    "ERR_RMA_SHARED": "memory cannot be shared",
+    "ERR_RMA_FLAVOR": "wrong kind of window",
 }
 
 _NAMES = list(_TEXTS)
@@ -67,6 +78,17 @@ _NAMES = list(_TEXTS)
     ERR_SIZE,
     ERR_UNSUPPORTED_OPERATION,
     ERR_VALUE_TOO_LARGE,
+    ERR_WIN,
+    ERR_BASE,
+    ERR_DISP,
+    ERR_LOCKTYPE,
+    ERR_ASSERT,
+    ERR_RMA_SYNC,
+    ERR_RMA_CONFLICT,
+    ERR_RMA_RANGE,
+    ERR_RMA_ATTACH,
+    ERR_RMA_SHARED,
+    ERR_RMA_FLAVOR,
 ) = range(len(_NAMES))
 
 ERR_LASTCODE = len(_NAMES) - 1
