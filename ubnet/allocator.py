@@ -99,12 +99,12 @@ FLOWS = [  # two cache lines
     ("pending", "i4"),  # dependencies that have not ended
     ("first_edge", "i4"),  # to the flows that wait for this one
     ("next_waiting", "i4"),  # the next flow of the same instant in the queue
-    ("bucket", "i4"),  # head of the instant's list, kept at the flow that opened it
+    ("equal", "i4"),  # the next of the flows that are equal to this one and end with it, or -1
     ("watch", "i2"),
     ("odd", "i2"),  # 1: its weight, cap or a share is not the default
-    ("row", "i4"),  # of the dense matrix: the column of the link that holds it back
-    ("equal", "i4"),  # the next of the flows that are equal to this one and end with it, or -1
-    ("spare", "i4"),
+    # Of the dense matrix: the column of the link that holds it back. While it waits: head of the
+    # instant's list, kept at the flow that opened it.
+    ("row", "i4"),
     ("target", "f8"),  # the reading of the row's clock at which it ends
 ]
 HOPS_OF_FLOWS = [  # one row a link of a route; the active ones of a link are doubly linked
@@ -176,11 +176,11 @@ def _push_waiting(
     slot = at_ps & (RECENT - 1)
     bucket = recent.bucket[slot]
     if bucket >= 0 and recent.at_ps[slot] == at_ps:
-        flows.next_waiting[flow] = flows.bucket[bucket]
-        flows.bucket[bucket] = flow
+        flows.next_waiting[flow] = flows.row[bucket]
+        flows.row[bucket] = flow
         return
     flows.next_waiting[flow] = -1
-    flows.bucket[flow] = flow
+    flows.row[flow] = flow
     recent.at_ps[slot] = at_ps
     recent.bucket[slot] = flow
     time, heap = lists.waiting_ps, lists.waiting
@@ -309,9 +309,16 @@ def _take_in(clock: I8, flows: Table, hops: Table, links: Table, lists: Table, f
 
 @kernel
 def _activate(
-    clock: I8, flows: Table, hops: Table, links: Table, lists: Table, blocks: Table, flow: Int
+    clock: I8,
+    flows: Table,
+    hops: Table,
+    links: Table,
+    lists: Table,
+    blocks: Table,
+    flow: Int,
+    alone: bool,
 ) -> None:
-    """Let a flow's bytes enter the network."""
+    """Let a flow's bytes enter the network, and a region if it is not one of a crowd."""
     place = clock[ACTIVE]
     clock[ACTIVE] += 1
     flows.since_ps[flow] = clock[NOW]
@@ -337,7 +344,8 @@ def _activate(
         if after >= 0:
             hops.prev[after] = h
         links.first_hop[link] = h
-    _take_in(clock, flows, hops, links, lists, flow)
+    if alone:
+        _take_in(clock, flows, hops, links, lists, flow)
 
 
 @kernel
@@ -383,6 +391,22 @@ def _deactivate(
             moved = links.busy[clock[BUSY_LINKS]]
             links.busy[links.position[link]] = moved
             links.position[moved] = links.position[link]
+
+
+@kernel
+def _deactivate_all(clock: I8, flows: Table, links: Table, lists: Table) -> None:
+    """Take all flows out of the network."""
+    for k in range(clock[ACTIVE]):
+        flows.position[lists.active[k]] = -1
+    for k in range(clock[BUSY_LINKS]):
+        link = links.busy[k]
+        links.crowd[link] = 0
+        links.held[link] = 0
+        links.first_hop[link] = -1
+    clock[ACTIVE] = 0
+    clock[BUSY_LINKS] = 0
+    clock[HOPS] = 0
+    clock[ODD_FLOWS] = 0
 
 
 @kernel
@@ -763,8 +787,11 @@ def _end_due(
                     lists.batch[n] = lists.active[k]
                     n += 1
     _sort_ids(lists.batch, n)
+    if n == active:
+        _deactivate_all(clock, flows, links, lists)
     for k in range(n):
-        _deactivate(clock, flows, hops, links, lists, blocks, lists.batch[k])
+        if n < active:
+            _deactivate(clock, flows, hops, links, lists, blocks, lists.batch[k])
         _finish(clock, flows, hops, edges, links, lists, recent, ends, np.int64(lists.batch[k]))
 
 
@@ -789,7 +816,7 @@ def _start_due(
     while clock[WAITING] > 0 and lists.waiting_ps[0] <= now:
         n = np.int64(0)
         while clock[WAITING] > 0 and lists.waiting_ps[0] <= now:
-            flow = flows.bucket[_pop_waiting(clock, lists, recent)]
+            flow = flows.row[_pop_waiting(clock, lists, recent)]
             while flow >= 0:
                 lists.batch[entered + n] = flow
                 n += 1
@@ -805,12 +832,16 @@ def _start_due(
                 stay += 1
         entered = stay
     _sort_ids(lists.batch, entered)
+    # So many that all are allocated anew: no region is needed.
+    alone = 4 * entered <= clock[ACTIVE] + entered
+    if not alone:
+        clock[WAIT] = max(1, clock[WAIT])
     for k in range(entered):
         flow = lists.batch[k]
         while flow >= 0:
             clock[EVENTS] += 1
             flow = flows.equal[flow]
-        _activate(clock, flows, hops, links, lists, blocks, lists.batch[k])
+        _activate(clock, flows, hops, links, lists, blocks, lists.batch[k], alone)
     return int(entered)
 
 
@@ -898,13 +929,52 @@ def _are_equal(flows: Table, hops: Table, one: Int, other: Int) -> bool:
 
 
 @kernel
-def _group(clock: I8, flows: Table, hops: Table, dep_ptr: I8, dep: I8, first: Int, n: Int) -> None:
+def _doubtful(
+    nbytes: I8, route_ptr: I8, route_link: I8, key: NDArray[np.uint32]
+) -> NDArray[np.bool_]:
+    """Write a key of each flow's bytes and route; tell whose key may stand there twice."""
+    n, bits = len(key), 6
+    while (1 << bits) < 4 * n:
+        bits += 1
+    mask = (1 << bits) - 1
+    times = np.zeros(1 << bits, np.int8)
+    for k in range(n):
+        word = nbytes[min(k, len(nbytes) - 1)] & 0xFFFFFFFF
+        for h in range(route_ptr[k], route_ptr[k + 1]):
+            word = ((word << 5) ^ (word >> 11) ^ route_link[h]) * 40503 & 0xFFFFFFFF
+        word ^= word >> 15
+        key[k] = word
+        times[word & mask] = min(2, times[word & mask] + 1)
+    doubtful = np.zeros(n, np.bool_)
+    for k in range(n):
+        doubtful[k] = times[int(key[k]) & mask] > 1
+    return doubtful
+
+
+@kernel
+def _group(
+    clock: I8,
+    flows: Table,
+    hops: Table,
+    nbytes: I8,
+    route_ptr: I8,
+    route_link: I8,
+    dep_ptr: I8,
+    dep: I8,
+) -> None:
     """Let the first of equal flows of a post stand for all: its shares are multiplied by them.
 
     The others keep their rows, for those who wait for them, but have nothing to do.
     """
-    bits = 4
-    while (1 << bits) < 2 * n:
+    first, n = clock[ROWS], len(route_ptr) - 1
+    key = np.zeros(n, np.uint32)
+    doubtful = _doubtful(nbytes, route_ptr, route_link, key)
+    candidates, bits = 0, 4
+    for k in range(n):
+        candidates += 1 if doubtful[k] else 0
+    if candidates == 0:
+        return
+    while (1 << bits) < 2 * candidates:
         bits += 1
     mask = (1 << bits) - 1
     table = np.full(1 << bits, -1, np.int32)
@@ -912,18 +982,14 @@ def _group(clock: I8, flows: Table, hops: Table, dep_ptr: I8, dep: I8, first: In
     count = np.zeros(n, np.int32)
     for k in range(n):
         flow = first + k
-        start, end = flows.first_hop[flow], flows.first_hop[flow + 1]
-        if start == end or flows.volume[flow] == 0:
+        if not doubtful[k] or flows.first_hop[flow] == flows.first_hop[flow + 1]:
             continue
-        slot = (flows.volume[flow] ^ (flows.since_ps[flow] >> 7)) & 0xFFFFFFFF
-        for h in range(start, end):
-            slot = ((slot << 5) ^ (slot >> 11) ^ hops.link[h]) * 40503 & 0xFFFFFFFF
-        slot = (slot ^ (slot >> 15)) & mask
-        waits = dep_ptr[k + 1] - dep_ptr[k] if len(dep) > 0 else 0
+        slot = (int(key[k]) >> 3) & mask
         while table[slot] >= 0:
             other = np.int64(table[slot])
-            alike = _are_equal(flows, hops, first + other, flow)
+            alike = key[other] == key[k] and _are_equal(flows, hops, first + other, flow)
             if len(dep) > 0 and alike:
+                waits = dep_ptr[k + 1] - dep_ptr[k]
                 alike = dep_ptr[other + 1] - dep_ptr[other] == waits
                 for j in range(waits):
                     alike = alike and dep[dep_ptr[other] + j] == dep[dep_ptr[k] + j]
@@ -996,7 +1062,7 @@ def _write(
         flows.pending[flow] = 0
         flows.first_edge[flow] = -1
         flows.equal[flow] = -1
-        flows.bucket[flow] = -1
+        flows.row[flow] = -1
         flows.next_waiting[flow] = -1
         flows.position[flow] = -1
         flows.stopped_by[flow] = -1
@@ -1045,7 +1111,7 @@ def enqueue(
         watch,
     )
     if n > 1:
-        _group(clock, flows, hops, dep_ptr, dep, first, n)
+        _group(clock, flows, hops, nbytes, route_ptr, route_link, dep_ptr, dep)
     for k in range(n):
         ends[clock[SIZE] + k] = -1
     clock[ROWS] += n
@@ -1105,7 +1171,8 @@ def clear_ended(engine: tuple[Any, ...]) -> None:
             waits = edge_next[waits]
         flows.equal[kept] = row_now[flows.equal[kept]]
         flows.next_waiting[kept] = row_now[flows.next_waiting[kept]]
-        flows.bucket[kept] = row_now[flows.bucket[kept]]
+        if flows.position[kept] < 0:
+            flows.row[kept] = row_now[flows.row[kept]]
         kept += 1
     flows.first_hop[kept] = hop
     for h in range(hop):
