@@ -48,7 +48,7 @@ def command(name: str) -> click.Command:
         default="auto",
         show_default=True,
         metavar="NAME|auto|all",
-        help="auto takes the fastest by formula, all compares. "
+        help="auto takes the fastest by the model, a list or all compares. "
         + "; ".join(f"{o.name}: {', '.join(o.algorithms)}" for o in operations)
         + ".",
     )
@@ -114,7 +114,7 @@ def _bench(
     cases = [
         (operation, name, way, size)
         for operation in operations
-        for name in (operation.algorithms if algo == "all" else [algo])
+        for name in (operation.algorithms if algo == "all" else algo.split(","))
         for way in ways
         for size in (sizes if operation.name != "barrier" else [0])
     ]
