@@ -21,7 +21,7 @@ def inclusive(ranks: int, count: int) -> Schedule:
     >>> inclusive(4, 7)
     <Schedule scan doubling: 4 ranks, 14 operations, 2 steps>
     """
-    builder = ScheduleBuilder("scan doubling", ranks, [count, count, depth(ranks) * count])
+    builder = ScheduleBuilder("scan doubling", ranks, [count, count, count if ranks > 1 else 0])
     if count:
         rank = np.arange(ranks)
         own = builder.add(0, rank, rank, 0, 0, count)
@@ -42,7 +42,7 @@ def exclusive(ranks: int, count: int) -> Schedule:
     >>> exclusive(4, 7)
     <Schedule exscan doubling: 4 ranks, 9 operations, 3 steps>
     """
-    scratch = depth(max(ranks - 1, 1)) * count
+    scratch = count if ranks > 2 else 0
     builder = ScheduleBuilder("exscan doubling", ranks, [count, count, scratch])
     if count and ranks > 1:
         rank = np.arange(1, ranks)
@@ -56,27 +56,28 @@ def _collect(builder: ScheduleBuilder, rank: Ints, count: int, last: Ints, first
 
     What a rank sends in a step it keeps in scratch, because in the same step its output grows.
     """
+    kept, sent = np.full((2, len(rank)), -1)
     for step in range(depth(len(rank))):
         reach = 1 << step
         sender, receiver = rank[:-reach], rank[reach:]
-        kept = np.full(len(rank), -1)
+        kept[:] = -1
         kept[:-reach] = builder.add(
             first + step,
             sender,
             sender,
             0,
-            step * count,
+            0,
             count,
             src_buf=OUTPUT,
             dst_buf=SCRATCH,
-            after=last[:-reach],
+            after=np.stack([last[:-reach], sent[:-reach]], axis=-1),
         )
         last = last.copy()
-        last[reach:] = builder.add(
+        sent[:-reach] = last[reach:] = builder.add(
             first + step,
             sender,
             receiver,
-            step * count,
+            0,
             0,
             count,
             src_buf=SCRATCH,
