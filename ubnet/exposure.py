@@ -36,9 +36,9 @@ class Exposure:
         """Expose another region, which offsets find by its address."""
         self._regions[address] = memory
 
-    def detach(self, address: int) -> None:
-        """Expose the region at that address no longer."""
-        self._regions.pop(address, None)
+    def detach(self, address: int) -> bool:
+        """Expose the region at that address no longer; return whether there was one."""
+        return self._regions.pop(address, None) is not None
 
     def find(self, offset: int, span: int) -> Bytes | Phantom:
         """Return the bytes that an access reaches.

@@ -1,7 +1,7 @@
 """What hosts ranks in a process: runs each until it blocks, keeps payloads, applies deliveries."""
 
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -55,6 +55,8 @@ class Host:
         Where each rank of the world sits.
     labels : dict of int to str
         What reports call a communicator or a window.
+    kept : dict
+        What a face keeps for all ranks of this process, by names of its own.
     exposures : Exposures
         What the ranks here expose in windows.
     """
@@ -75,6 +77,7 @@ class Host:
         self.compute_scale = compute_scale
         self.values: dict[int, Any] = {}
         self.labels: dict[int, str] = {}
+        self.kept: dict[Any, Any] = {}
         self.endpoint_names: list[str] = []
         self.error: BaseException | None = None
         self.enter: Callable[[int], None] = lambda rank: None
@@ -152,6 +155,10 @@ class Host:
     def expect(self, rank: int, pending: Pending) -> None:
         """Take another operation that a post ends."""
         self._pendings[rank, pending.number] = pending
+
+    def spans(self, ranks: Sequence[int]) -> bool:
+        """Say whether other processes host some of these ranks."""
+        return any(rank not in self.ranks for rank in ranks)
 
     def suspend(self) -> None:
         """Leave the running rank until the clock wakes it."""
