@@ -42,7 +42,14 @@ def mesh(ranks: int, count: int) -> Schedule:
     to, at, length = owner[:, None], start[:, None], size[:, None]
     peer, kind = in_rank_order(owner, ranks)
     summed = builder.add(0, peer, to, at, at, length, kind=kind, after=own[:, None])
-    joined = builder.join(0, owner, summed)
+    # An engine finishes what it sends for the first step before it hands out sums: shared fairly,
+    # the messages of the second step would hold back the last ones of the first.
+    by_sender = summed.reshape(-1)[np.argsort(peer, axis=None, kind="stable")]
+    sent = by_sender[np.isin(np.sort(peer, axis=None), owner)]
+    to_wait_for = len(owner), max(len(owner) - 1, 0)
+    joined = builder.join(
+        0, owner, np.hstack([summed.reshape(peer.shape), sent.reshape(to_wait_for)])
+    )
     target = others(owner, ranks)
     builder.add(1, to, target, at, at, length, src_buf=OUTPUT, after=joined[:, None])
     return builder.build()
