@@ -112,7 +112,7 @@ def _put(here: WinState, origin: Any, rank: int, target: Any, op: Op | None) -> 
     if op is None:
         access = partial(Access, data=bytes(given.wire()))
         return _start(here, "Put", access, rank, there)
-    combine = _combining(op, there.datatype) if rank != PROC_NULL else None
+    combine = None if rank == PROC_NULL else _combining(op, there)
     if op == OPS["NO_OP"]:
         return Operation()
     access = partial(
@@ -135,7 +135,7 @@ def _fetch(here: WinState, origin: Any, result: Any, rank: int, target: Any, op:
         return Operation()
     access = partial(Access, fetch=True)
     if op != OPS["NO_OP"]:
-        combine, dtype = _combining(op, there.datatype), _elements(there.datatype)
+        combine, dtype = _combining(op, there), _elements(there.datatype)
         access = partial(access, data=bytes(given.wire()), combine=combine, dtype=dtype)
     return _start(here, "Get_accumulate", access, rank, there, into, ordered=True)
 
@@ -209,17 +209,19 @@ def _target(given: Spec, target: Any) -> Target:
         raise ValueError("target: expecting integral or list/tuple") from None
 
 
-def _combining(op: Op, datatype: Datatype) -> Any:
+def _combining(op: Op, target: Target) -> Any:
     """Return how an operation combines elements; it must be one of MPI's own.
 
     What is returned can go to another process.
     """
-    if op == OPS["REPLACE"] or op == OPS["NO_OP"]:
+    if op in (OPS["REPLACE"], OPS["NO_OP"]) or not target.count:
         return None
     if not op._name:
         raise MPIException(ERR_OP, "an access combines by MPI's own operations only")
-    combine = op._on(datatype)
-    return combine if isinstance(combine, str) else partial(_by_name, op._name, datatype._name)
+    combine = op._on(target.datatype)
+    if isinstance(combine, str):
+        return combine
+    return partial(_by_name, op._name, target.datatype._name)
 
 
 def _by_name(operation: str, datatype: str, held: Array, data: Array) -> Array:
