@@ -27,7 +27,9 @@ def hop(kind: tuple[float, float], nbytes: float) -> float:
 def flat_ring(size: float) -> float:
     """Around the ring twice: the longest run of 767 hops, with sums in the first turn."""
     block = size / RANKS
-    hops = [PACKAGE if r % DIE == 0 else FAR if r % NODE == NODE - 1 else NEAR for r in range(RANKS)]
+    hops = [
+        PACKAGE if r % DIE == 0 else FAR if r % NODE == NODE - 1 else NEAR for r in range(RANKS)
+    ]
     times = np.array([hop(kind, block) for kind in hops])
     around = np.tile(times, 3)
     run = 2 * (RANKS - 1)

@@ -38,7 +38,9 @@ def parts(ranks: int, count: int) -> Any:
 
 def schedule_of(op: str, algorithm: str, ranks: int, size: int) -> Schedule:
     count = OPERATIONS[op].count_of(size, ranks, 4)
-    uneven = parts(ranks, max(count, 1)) if op == "all_to_all_v" else None
+    uneven = parts(ranks, max(count, 1)) if OPERATIONS[op].uneven == "pairs" else None
+    if OPERATIONS[op].uneven == "ranks":
+        uneven = [max(count, 1) * (rank % 3) for rank in range(ranks)]
     return build(op, ranks, count, algorithm=algorithm, parts=uneven)
 
 

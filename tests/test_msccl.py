@@ -1,11 +1,13 @@
 """MSCCL XML: written, read back, run and timed as before; wrong steps are refused by place."""
 
+import json
 import re
 from xml.etree.ElementTree import parse
 
 import numpy as np
 import pytest
 
+from ubnet.cli.main import run_command
 from ubnet.collectives import OPERATIONS, build
 from ubnet.errors import ScheduleError
 from ubnet.fabrics import load_fabric
@@ -111,3 +113,19 @@ def test_a_dependency_that_is_gone_is_a_race(tmp_path):
 def test_messages_without_data_have_no_form(tmp_path):
     with pytest.raises(ScheduleError, match="sends no data"):
         write_msccl(build("barrier", 4), tmp_path / "no.xml")
+
+
+def test_an_imported_schedule_is_benched_like_our_own(tmp_path, capsys):
+    write_msccl(build("all_reduce", 8, 16, algorithm="nhr"), tmp_path / "nhr.xml")
+    common = ["--sizes", "64KiB", "--json"]
+    rows = []
+    for way in (["--schedule", str(tmp_path / "nhr.xml")], ["--algo", "nhr", "--ranks", "8"]):
+        assert run_command(["bench", "allreduce", *way, *common]) == 0
+        rows.append(json.loads(capsys.readouterr().out))
+    assert rows[0] == rows[1]
+    assert rows[0]["wrong"] == 0
+    file = str(tmp_path / "nhr.xml")
+    assert run_command(["bench", "allgather", "--schedule", file, *common]) == 2
+    assert "holds a schedule of all_reduce" in capsys.readouterr().err
+    assert run_command(["bench", "allreduce", "--schedule", file, "--ranks", "9", *common]) == 2
+    assert "is for 8 ranks, not 9" in capsys.readouterr().err

@@ -99,6 +99,17 @@ def read_msccl(path: str | Path, elements: int = 1) -> Schedule:
     return _Reader(root, str(path), elements).schedule()
 
 
+def scaled(schedule: Schedule, elements: int) -> Schedule:
+    """Return the same schedule with so many elements for each one."""
+    return replace(
+        schedule,
+        sizes=schedule.sizes * elements,
+        src_off=schedule.src_off * elements,
+        dst_off=schedule.dst_off * elements,
+        count=schedule.count * elements,
+    )
+
+
 class _Reader:
     """Turns the elements of one file into a schedule."""
 

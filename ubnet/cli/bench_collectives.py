@@ -1,6 +1,6 @@
 """``ubnet bench OP``: a collective operation on many ranks, timed, run and checked."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -28,6 +28,8 @@ from ubnet.cli.portions import largest_portion, portions
 from ubnet.cli.results import Results
 from ubnet.collectives.build import build
 from ubnet.collectives.registry import OPERATIONS, Operation
+from ubnet.errors import OptionError
+from ubnet.msccl_reader import read_msccl, scaled
 from ubnet.place import all_places, place_ranks
 from ubnet.report.row import Row
 from ubnet.report.table import legend
@@ -54,6 +56,7 @@ def command(name: str) -> click.Command:
     )
     @_option_of_some("--chunks", 1, [o.name for o in operations if o.chunked])
     @_option_of_some("--root", 0, [o.name for o in operations if o.rooted])
+    @_schedule_option(len(operations) == 1)
     @sizes_option("1KiB:64MiB:4")
     @dtype_option("float32")
     @place_options
@@ -64,6 +67,18 @@ def command(name: str) -> click.Command:
         _bench(operations, chunks=chunks, root=root, **options)
 
     return bench
+
+
+def _schedule_option(single: bool) -> Callable[[F], F]:
+    """Return ``--schedule`` for a single operation, else nothing."""
+    if not single:
+        return lambda command: command
+    return click.option(
+        "--schedule",
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        metavar="FILE.xml",
+        help="MSCCL XML, in place of --algo; it says the number of ranks.",
+    )
 
 
 def _option_of_some(name: str, default: int, operations: list[str]) -> Callable[[F], F]:
@@ -100,13 +115,18 @@ def _bench(
     seed: int,
     as_json: bool,
     plot: Path | None,
+    schedule: Path | None = None,
     **way_options: Any,
 ) -> None:
+    given = None if schedule is None else read_msccl(schedule)
+    if given is not None:
+        ranks, algo = _fitting(given, operations[0], ranks), given.name
     ways = choose_ways(**way_options, usual="aiv,sdma" if plot else "auto")
     fabric = ways[0].fabric
     if ranks is None:
         ranks = len(all_places(fabric, place))
-    bench = Collectives(place_ranks(fabric, ranks, place), dtype, payload, seed, root, chunks)
+    places = place_ranks(fabric, ranks, place)
+    bench = Collectives(places, dtype, payload, seed, root, chunks, given)
     where = place if isinstance(place, str) else ",".join(place)
     factor = operations[0].busbw if len(operations) == 1 else "the operation's factor"
     header = [f"fabric {fabric.name}, place {where}, seed {seed}", *legend(factor)]
@@ -126,6 +146,20 @@ def _bench(
     results.close()
 
 
+def _fitting(given: Schedule, operation: Operation, ranks: int | None) -> int:
+    """Return the ranks of a schedule from a file, which must be those asked for."""
+    name = given.name.partition(" ")[0]
+    if name != operation.name:
+        raise OptionError(
+            f"the file holds a schedule of {name}, not of {operation.name}: ubnet bench {name}"
+        )
+    if ranks not in (None, given.ranks):
+        raise OptionError(
+            f"the file's schedule is for {given.ranks} ranks, not {ranks}: leave --ranks out"
+        )
+    return given.ranks
+
+
 @dataclass(frozen=True)
 class Collectives:
     """Measures collective operations on the same ranks.
@@ -138,6 +172,8 @@ class Collectives:
         Type of an element; ``auto``, ``real`` or ``size``.
     seed, root, chunks : int
         Seed of the numbers, root of rooted operations, chunks of a block.
+    given : Schedule or None
+        The schedule to take, with one element a chunk, in place of one of our own.
     """
 
     endpoints: NDArray[np.int64]
@@ -146,6 +182,7 @@ class Collectives:
     seed: int = 1
     root: int = 0
     chunks: int = 1
+    given: Schedule | None = None
 
     def row(self, way: Way, operation: Operation, algorithm: str, size: int) -> Row:
         """Build, time, run and check one operation, and return its row.
@@ -165,21 +202,14 @@ class Collectives:
         ranks = len(self.endpoints)
         count = operation.count_of(size, ranks, dtype.itemsize)
         parts = uneven_parts(operation.uneven, ranks, count)
+        if self.given is None:
+            schedule = self._built(way, operation, algorithm, count, parts)
+        else:
+            most = int(self.given.sizes[:, :2].max())
+            share = ranks if operation.blocks else 1
+            schedule = scaled(self.given, count * share // most)
+            count = count * share // most * most // share
         call = Call(operation.name, ranks, count, self.root, parts)
-        schedule = build(
-            operation.name,
-            ranks,
-            count,
-            algorithm=algorithm,
-            root=self.root if operation.rooted else 0,
-            chunks=self.chunks,
-            fabric=way.fabric,
-            endpoints=self.endpoints,
-            itemsize=dtype.itemsize,
-            transport=way.transport,
-            plane=way.plane,
-            parts=parts or None,
-        )
         timing = time_schedule(
             schedule, way.fabric, self.endpoints, dtype.itemsize, way.transport, way.plane
         )
@@ -205,6 +235,25 @@ class Collectives:
             dtype=self.dtype,
             redop="sum" if operation.reduces else "none",
             root=self.root if operation.rooted else -1,
+        )
+
+    def _built(
+        self, way: Way, operation: Operation, algorithm: str, count: int, parts: Sequence[Any]
+    ) -> Schedule:
+        """Return the schedule of one of our own algorithms."""
+        return build(
+            operation.name,
+            len(self.endpoints),
+            count,
+            algorithm=algorithm,
+            root=self.root if operation.rooted else 0,
+            chunks=self.chunks,
+            fabric=way.fabric,
+            endpoints=self.endpoints,
+            itemsize=bench_dtype(self.dtype).itemsize,
+            transport=way.transport,
+            plane=way.plane,
+            parts=parts or None,
         )
 
     def _wrong(self, call: Call, schedule: Schedule) -> int | None:

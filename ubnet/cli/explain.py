@@ -1,5 +1,6 @@
 """``ubnet explain OP SIZE``: why the automatic choice takes the algorithm that it takes."""
 
+from pathlib import Path
 from typing import Any
 
 import click
@@ -18,6 +19,11 @@ SMALLEST, LARGEST = 1 << 10, 1 << 30
 @click.option("--chunks", type=int, default=1, show_default=True, help="Of a ring's block.")
 @click.option("--root", type=int, default=0, show_default=True, help="Of a rooted operation.")
 @click.option("--no-crossings", is_flag=True, help="Leave out the sizes at which the choice turns.")
+@click.option(
+    "--plot",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Draw the winner's run (ranks down, time across) and the load of each tier.",
+)
 @place_options
 @fabric_options
 def explain(op: str, size: int, no_crossings: bool, **options: Any) -> None:
@@ -45,6 +51,7 @@ def _explain(
     root: int,
     ranks: int | None,
     place: str | list[str],
+    plot: Path | None,
     **way_options: Any,
 ) -> None:
     from ubnet.cli.options import choose_ways
@@ -59,7 +66,7 @@ def _explain(
         place_ranks(way.fabric, number, place),
         {"transport": way.transport, "plane": way.plane, "root": root, "chunks": chunks},
     )
-    for line in why.lines(size):
+    for line in why.lines(size, plot):
         click.echo(line)
     if not no_crossings:
         for line in why.crossings():
@@ -89,8 +96,8 @@ class Explanation:
         self.endpoints = np.asarray(endpoints)
         self.question = question
 
-    def lines(self, size: int) -> list[str]:
-        """Return the table of candidates, the winner and its bound."""
+    def lines(self, size: int, plot: Path | None = None) -> list[str]:
+        """Return the table of candidates, the winner and its bound; draw its run if wanted."""
         from ubnet.collectives.choice import made
         from ubnet.collectives.decision import weigh
         from ubnet.timing import time_schedule
@@ -121,6 +128,10 @@ class Explanation:
         timing = time_schedule(
             schedule, self.fabric, self.endpoints, self.itemsize, winner.transport
         )
+        if plot is not None:
+            from ubnet.report.space_time import plot_run
+
+            plot_run(schedule, timing, self.fabric, plot, f"{found[0]}: {winner.algorithm}")
         how = "least simulated time" if decision.simulated_ps else "least time by formula"
         found += [
             f"taken: {winner.algorithm} ({how}): {format_time(timing.time_ps)}",
