@@ -56,16 +56,20 @@ DENSE = 22  # 1 while `work_dense` has the flows
 COLUMNS = 23  # of the matrix
 STEPS = 24  # rows frozen by the last filling
 LOWEST = 25  # the first of them that has changed since
-UNFIT = 26  # 1: flows have started that have no place in the rows
+UNFIT = 26  # 1: flows have started that do not fit into rows; CRAMPED: only for lack of slots
 CROWD = 27  # active flows when the dense regime began
 ROWS = 28  # of the table of flows: those of ended flows are cleared out at times
 EDGES_USED = 29
 UNFINISHED = 30
 GROUPED = 31  # flows that another one, equal to them, stands for
+TOLERANCE = 32  # ends that follow the first within this part of the time, times 1e9, wait
+HELD_BACK = 33  # flows that waited, and the longest of it in picoseconds
+LONGEST_HELD = 34
 CLOCK_FIELDS = 40
 
 BLOCK_BITS = 6  # active flows in blocks of 64, each with its first end
 # What `work` does.
+CRAMPED = -1
 NO_EVENT = 0
 ALL_EVENTS = 1
 WATCHED_END = 2
@@ -766,6 +770,36 @@ def _find_next_end(clock: I8, lists: Table, blocks: Table) -> None:
 
 
 @kernel
+def _latest_of(clock: I8, lists: Table) -> Int:
+    """Return until when ends wait for the last of them, where a tolerance is given."""
+    first = clock[NEXT_END]
+    latest = first + int(float(first) * (float(clock[TOLERANCE]) * 1e-9))
+    if clock[WAITING] > 0:  # what starts meanwhile starts at its own time
+        latest = max(first, min(latest, lists.waiting_ps[0]))
+    return int(latest)
+
+
+@kernel
+def _hold_back(clock: I8, lists: Table, blocks: Table) -> Int:
+    """Return when the flows that end next may end together: with the last of them."""
+    latest, last, active = _latest_of(clock, lists), clock[NEXT_END], clock[ACTIVE]
+    for block in range((active + (1 << BLOCK_BITS) - 1) >> BLOCK_BITS):
+        if blocks.first_ps[block] <= latest:
+            for k in range(block << BLOCK_BITS, min(active, (block + 1) << BLOCK_BITS)):
+                if last < lists.due_ps[k] <= latest:
+                    last = lists.due_ps[k]
+    return int(last)
+
+
+@kernel
+def _note_held(clock: I8, end: Int) -> None:
+    """Count a flow that would have ended before now."""
+    if end < clock[NOW]:
+        clock[HELD_BACK] += 1
+        clock[LONGEST_HELD] = max(clock[LONGEST_HELD], clock[NOW] - end)
+
+
+@kernel
 def _end_due(
     clock: I8,
     flows: Table,
@@ -784,6 +818,7 @@ def _end_due(
         if blocks.first_ps[block] <= now:
             for k in range(block << BLOCK_BITS, min(active, (block + 1) << BLOCK_BITS)):
                 if lists.due_ps[k] <= now:
+                    _note_held(clock, lists.due_ps[k])
                     lists.batch[n] = lists.active[k]
                     n += 1
     _sort_ids(lists.batch, n)
@@ -858,6 +893,8 @@ def _next_event(
     if clock[STALE] != 0:
         _reallocate(clock, flows, hops, links, lists, levels, blocks)
     first = clock[NEXT_END]
+    if clock[TOLERANCE] > 0 and first < NEVER:
+        first = _hold_back(clock, lists, blocks)
     if clock[WAITING] > 0:
         first = min(first, lists.waiting_ps[0])
     return int(first)
@@ -1214,7 +1251,11 @@ FIRST = 6  # the row's first flow to end, or -1: to be looked for
 MOVED = 7  # 1: flows have come or gone
 FROZEN = 8  # flows frozen before each step
 MEMBERS = 9  # its flows
-WHOLE = 10
+SLOT = 10  # the link's first slot, how many are used, and where those of the next begin
+USED = 11
+SLOT_END = 12
+WHOLE = 13
+SPARE_SLOTS = 16  # of a link, for flows that start
 LOOK_AHEAD = 8  # rows of the last order that are compared for the next place
 STRIDE = 16  # steps between snapshots of FREE and OPEN
 UNPLACED = 1 << 30
@@ -1228,6 +1269,11 @@ class Dense(NamedTuple):
     whole: I8
     free: F8  # snapshots
     open: F8
+    slot_hop: I4  # a slot for each flow on each link, those of a link side by side
+    slot_row: I4  # the row that the flow is in
+    slot_target: F8  # its target, right in the slot on the link that holds it back
+    hop_slot: I4
+    hop_column: I4
 
 
 @kernel
@@ -1260,18 +1306,16 @@ def _freeze_row(row: NDArray[np.float32], free: F8, rising: F8, level: float) ->
 
 @kernel
 def _freeze_flows(
-    flows: Table, hops: Table, links: Table, whole: I8, row: Int, free: F8, rising: F8, level: float
+    flows: Table, hops: Table, dense: Any, row: Int, free: F8, rising: F8, level: float
 ) -> None:
     """Do what `_freeze_row` does, flow by flow."""
-    h = links.first_hop[whole[LINK, row]]
-    while h >= 0:
-        flow = hops.flow[h]
-        if flows.row[flow] == row:
-            for g in range(flows.first_hop[flow], flows.first_hop[flow + 1]):
-                column = links.column[hops.link[g]]
-                free[column] -= level * hops.share[g]
-                rising[column] -= hops.share[g]
-        h = hops.next[h]
+    whole, slot_hop, slot_row, hop_column = dense[2], dense[5], dense[6], dense[9]
+    for slot in range(whole[SLOT, row], whole[SLOT, row] + whole[USED, row]):
+        if slot_row[slot] == row:
+            flow = hops.flow[slot_hop[slot]]
+            for h in range(flows.first_hop[flow], flows.first_hop[flow + 1]):
+                free[hop_column[h]] -= level * hops.share[h]
+                rising[hop_column[h]] -= hops.share[h]
 
 
 @kernel
@@ -1291,20 +1335,52 @@ def _read(reals: F8, whole: I8, row: Int, now: Int) -> float:
 
 
 @kernel
-def _count(
-    flows: Table, hops: Table, links: Table, matrix: F8, flow: Int, row: Int, by: float
-) -> None:
-    """Count a flow into a row of the matrix, or out of it."""
+def _take_slots(flows: Table, hops: Table, links: Table, dense: Any, flow: Int) -> None:
+    """Give a flow a slot on each of its links."""
+    whole, slot_hop, slot_row, hop_slot, hop_column = (
+        dense[2],
+        dense[5],
+        dense[6],
+        dense[8],
+        dense[9],
+    )
     for h in range(flows.first_hop[flow], flows.first_hop[flow + 1]):
-        matrix[row, links.column[hops.link[h]]] += by * hops.share[h]
+        column = links.column[hops.link[h]]
+        slot = whole[SLOT, column] + whole[USED, column]
+        whole[USED, column] += 1
+        slot_hop[slot] = h
+        slot_row[slot] = -1
+        hop_slot[h] = slot
+        hop_column[h] = column
+
+
+@kernel
+def _give_slots_back(flows: Table, dense: Any, flow: Int) -> None:
+    """Let the last slot of each of a flow's links take the place of its own."""
+    whole, slot_hop, slot_row, slot_target, hop_slot, hop_column = (
+        dense[2],
+        dense[5],
+        dense[6],
+        dense[7],
+        dense[8],
+        dense[9],
+    )
+    for h in range(flows.first_hop[flow], flows.first_hop[flow + 1]):
+        column, slot = hop_column[h], hop_slot[h]
+        whole[USED, column] -= 1
+        last = whole[SLOT, column] + whole[USED, column]
+        slot_hop[slot] = slot_hop[last]
+        slot_row[slot] = slot_row[last]
+        slot_target[slot] = slot_target[last]
+        hop_slot[slot_hop[slot]] = slot
 
 
 @kernel
 def _join_row(
-    clock: I8, flows: Table, hops: Table, links: Table, dense: Any, flow: Int, row: Int, left: float
+    clock: I8, flows: Table, hops: Table, dense: Any, flow: Int, row: Int, left: float
 ) -> None:
     """Put a flow with some bytes left into a row."""
-    matrix, reals, whole = dense[:3]
+    matrix, reals, whole, _, _, _, slot_row, slot_target, hop_slot, hop_column = dense
     if whole[MEMBERS, row] == 0:
         reals[SERVED, row] = 0.0
         reals[SERVED_LOW, row] = 0.0
@@ -1320,36 +1396,39 @@ def _join_row(
     if target < reals[TARGET, row]:
         reals[TARGET, row] = target
         whole[FIRST, row] = flow
-    _count(flows, hops, links, matrix, flow, row, 1.0)
+    for h in range(flows.first_hop[flow], flows.first_hop[flow + 1]):
+        matrix[row, hop_column[h]] += hops.share[h]
+        slot_row[hop_slot[h]] = row
+        if hop_column[h] == row:
+            slot_target[hop_slot[h]] = target
 
 
 @kernel
-def _leave_row(flows: Table, hops: Table, links: Table, dense: Any, flow: Int) -> None:
+def _leave_row(flows: Table, hops: Table, dense: Any, flow: Int) -> None:
     """Take a flow out of its row."""
-    matrix, reals, whole = dense[:3]
+    matrix, reals, whole, hop_column = dense[0], dense[1], dense[2], dense[9]
     row = np.int64(flows.row[flow])
     whole[MOVED, row] = 1
     whole[MEMBERS, row] -= 1
     if whole[FIRST, row] == flow:
         whole[FIRST, row] = -1
         reals[TARGET, row] = -1.0  # until it is looked for, nobody is before it
-    _count(flows, hops, links, matrix, flow, row, -1.0)
+    for h in range(flows.first_hop[flow], flows.first_hop[flow + 1]):
+        matrix[row, hop_column[h]] -= hops.share[h]
 
 
 @kernel
-def _gather(clock: I8, flows: Table, hops: Table, links: Table, dense: Any, column: Int) -> None:
+def _gather(clock: I8, flows: Table, hops: Table, dense: Any, column: Int) -> None:
     """Move the rising flows of a link that are in other rows to its own."""
-    _, reals, whole = dense[:3]
-    h = links.first_hop[whole[LINK, column]]
-    while h >= 0:
-        flow = hops.flow[h]
-        row = np.int64(flows.row[flow])
+    reals, whole, slot_hop, slot_row = dense[1], dense[2], dense[5], dense[6]
+    for slot in range(whole[SLOT, column], whole[SLOT, column] + whole[USED, column]):
+        row = np.int64(slot_row[slot])
         if row != column and whole[PLACE, row] == UNPLACED:
             clock[TOUCHED] += 1
+            flow = np.int64(hops.flow[slot_hop[slot]])
             left = flows.target[flow] - _read(reals, whole, row, clock[NOW])
-            _leave_row(flows, hops, links, dense, flow)
-            _join_row(clock, flows, hops, links, dense, flow, column, left)
-        h = hops.next[h]
+            _leave_row(flows, hops, dense, flow)
+            _join_row(clock, flows, hops, dense, flow, column, left)
 
 
 @kernel
@@ -1380,7 +1459,7 @@ def _fill_rows(clock: I8, flows: Table, hops: Table, links: Table, dense: Any) -
     such links at each snapshot, and to go back to the one before, one checked step at a time.
     Return the first step that was done anew.
     """
-    matrix, reals, whole, free_then, open_then = dense
+    matrix, reals, whole, free_then, open_then = dense[:5]
     free, rising, slack = reals[FREE], reals[OPEN], reals[SLACK]
     first: Int = min(clock[LOWEST], clock[STEPS]) // STRIDE * STRIDE
     ahead = 0
@@ -1429,11 +1508,11 @@ def _fill_rows(clock: I8, flows: Table, hops: Table, links: Table, dense: Any) -
         if level <= last * (1.0 + SAME_LEVEL):
             level = last
         if matrix[column, column] != rising[column]:
-            _gather(clock, flows, hops, links, dense, column)
-        own, crowd = whole[MEMBERS, column], links.crowd[whole[LINK, column]]
+            _gather(clock, flows, hops, dense, column)
+        own = whole[MEMBERS, column]
         frozen += own
-        if 100 * own + 40 * crowd < len(free):  # in the time of one column of the matrix
-            _freeze_flows(flows, hops, links, whole, column, free, rising, level)
+        if 100 * own + whole[USED, column] < len(free):  # in the time of one column of the matrix
+            _freeze_flows(flows, hops, dense, column, free, rising, level)
         else:
             _freeze_row(matrix[column], free, rising, level)
         whole[PLACE, column] = step
@@ -1452,18 +1531,15 @@ def _fill_rows(clock: I8, flows: Table, hops: Table, links: Table, dense: Any) -
 
 
 @kernel
-def _first_of_row(flows: Table, hops: Table, links: Table, dense: Any, row: Int) -> None:
+def _first_of_row(hops: Table, dense: Any, row: Int) -> None:
     """Look for the flow of a row that will end first."""
-    reals, whole = dense[1:3]
+    reals, whole, slot_hop, slot_row, slot_target = dense[1], dense[2], dense[5], dense[6], dense[7]
     best, first = np.inf, -1
-    h = links.first_hop[whole[LINK, row]]
-    while h >= 0:
-        flow = hops.flow[h]
-        if flows.row[flow] == row and flows.target[flow] < best:
-            best, first = flows.target[flow], flow
-        h = hops.next[h]
+    for slot in range(whole[SLOT, row], whole[SLOT, row] + whole[USED, row]):
+        if slot_row[slot] == row and slot_target[slot] < best:
+            best, first = slot_target[slot], slot
     reals[TARGET, row] = best
-    whole[FIRST, row] = first
+    whole[FIRST, row] = hops.flow[slot_hop[first]]
 
 
 @kernel
@@ -1497,7 +1573,7 @@ def _reallocate_rows(clock: I8, flows: Table, hops: Table, links: Table, dense: 
         whole[SINCE, row] = now
         whole[MOVED, row] = 0
         if whole[FIRST, row] < 0:
-            _first_of_row(flows, hops, links, dense, row)
+            _first_of_row(hops, dense, row)
         whole[END, row] = _end_of(reals[TARGET, row], total, reals[SERVED_LOW, row], level, now)
     soonest = NEVER
     for k in range(clock[STEPS]):
@@ -1512,11 +1588,11 @@ def _reallocate_rows(clock: I8, flows: Table, hops: Table, links: Table, dense: 
 
 @kernel
 def _build_rows(
-    clock: I8, flows: Table, hops: Table, links: Table, levels: Table, dense: Any
+    clock: I8, flows: Table, hops: Table, links: Table, lists: Table, levels: Table, dense: Any
 ) -> None:
     """Sort the active flows into rows by what holds them back, and the rows by level."""
-    _, reals, whole, free_then, open_then = dense
-    now, n = clock[NOW], len(reals[0])
+    _, reals, whole, free_then, open_then = dense[:5]
+    now, n, slots = clock[NOW], len(reals[0]), np.int64(0)
     clock[COLUMNS] = n
     clock[CROWD] = clock[ACTIVE]
     for link in range(len(links)):
@@ -1527,6 +1603,9 @@ def _build_rows(
         whole[LINK, k] = link
         whole[PLACE, k] = UNPLACED
         whole[END, k] = NEVER
+        whole[SLOT, k] = slots
+        slots += links.crowd[link] + links.crowd[link] // 2 + SPARE_SLOTS
+        whole[SLOT_END, k] = slots
         reals[SLACK, k] = SAME_LEVEL * links.capacity[link]
         free_then[0, k] = links.capacity[link]
         open_then[0, k] = 0.0
@@ -1534,16 +1613,13 @@ def _build_rows(
         while h >= 0:
             open_then[0, k] += hops.share[h]
             h = hops.next[h]
-    for k in range(n):
-        link = whole[LINK, k]
-        h = links.first_hop[link]
-        while h >= 0:
-            flow = hops.flow[h]
-            if flows.stopped_by[flow] == link:
-                elapsed = float(now - flows.since_ps[flow])
-                left = max(0.0, flows.left[flow] - flows.rate[flow] * elapsed / PS_PER_S)
-                _join_row(clock, flows, hops, links, dense, flow, k, left)
-            h = hops.next[h]
+    for k in range(clock[ACTIVE]):
+        flow = lists.active[k]
+        _take_slots(flows, hops, links, dense, flow)
+        elapsed = float(now - flows.since_ps[flow])
+        left = max(0.0, flows.left[flow] - flows.rate[flow] * elapsed / PS_PER_S)
+        row = np.int64(links.column[flows.stopped_by[flow]])
+        _join_row(clock, flows, hops, dense, flow, row, left)
     rows = np.int64(0)
     for k in range(n):
         if whole[MOVED, k] != 0:
@@ -1596,22 +1672,28 @@ def _end_rows_due(
     dense: Any,
 ) -> None:
     """End the flows whose time has come."""
-    _, reals, whole, _, open_then = dense
+    reals, whole, open_then, slot_hop, slot_row, slot_target, hop_column = (
+        dense[1],
+        dense[2],
+        dense[4],
+        dense[5],
+        dense[6],
+        dense[7],
+        dense[9],
+    )
     n, now = np.int64(0), clock[NOW]
     for k in range(clock[STEPS]):
         row = whole[ORDER, k]
         if whole[END, row] > now:
             continue
         served, low, level = reals[SERVED, row], reals[SERVED_LOW, row], reals[LEVEL, row]
-        h = links.first_hop[whole[LINK, row]]
-        while h >= 0:
-            flow = hops.flow[h]
-            if flows.row[flow] == row:
-                end = _end_of(flows.target[flow], served, low, level, whole[SINCE, row])
+        for slot in range(whole[SLOT, row], whole[SLOT, row] + whole[USED, row]):
+            if slot_row[slot] == row:
+                end = _end_of(slot_target[slot], served, low, level, whole[SINCE, row])
                 if end <= now:
-                    lists.batch[n] = flow
+                    _note_held(clock, end)
+                    lists.batch[n] = hops.flow[slot_hop[slot]]
                     n += 1
-            h = hops.next[h]
     _sort_ids(lists.batch, n)
     for k in range(n):
         flow = lists.batch[k]
@@ -1619,16 +1701,35 @@ def _end_rows_due(
         clock[LOWEST] = min(clock[LOWEST], place)
         for h in range(flows.first_hop[flow], flows.first_hop[flow + 1]):
             for snapshot in range(place // STRIDE + 1):
-                open_then[snapshot, links.column[hops.link[h]]] -= hops.share[h]
-        _leave_row(flows, hops, links, dense, flow)
+                open_then[snapshot, hop_column[h]] -= hops.share[h]
+        _leave_row(flows, hops, dense, flow)
+        _give_slots_back(flows, dense, flow)
         _deactivate(clock, flows, hops, links, lists, blocks, flow)
         _finish(clock, flows, hops, edges, links, lists, recent, ends, flow)
 
 
 @kernel
+def _hold_back_rows(clock: I8, lists: Table, dense: Any) -> Int:
+    """Do as `_hold_back` does, with rows."""
+    reals, whole, slot_row, slot_target = dense[1], dense[2], dense[6], dense[7]
+    latest, last = _latest_of(clock, lists), clock[NEXT_END]
+    for k in range(clock[STEPS]):
+        row = whole[ORDER, k]
+        if whole[END, row] > latest:
+            continue
+        served, low, level = reals[SERVED, row], reals[SERVED_LOW, row], reals[LEVEL, row]
+        for slot in range(whole[SLOT, row], whole[SLOT, row] + whole[USED, row]):
+            if slot_row[slot] == row:
+                end = _end_of(slot_target[slot], served, low, level, whole[SINCE, row])
+                if last < end <= latest:
+                    last = end
+    return int(last)
+
+
+@kernel
 def _lower(clock: I8, flows: Table, hops: Table, links: Table, dense: Any, flow: Int) -> None:
     """Lower `LOWEST` to a snapshot before which one more flow fills none of its links."""
-    _, reals, whole, free_then, open_then = dense
+    _, reals, whole, free_then, open_then = dense[:5]
     snapshot = clock[LOWEST] // STRIDE
     for h in range(flows.first_hop[flow], flows.first_hop[flow + 1]):
         column = links.column[hops.link[h]]
@@ -1649,8 +1750,11 @@ def _start_in_rows(
     whole, open_then = dense[2], dense[4]
     for k in range(n):
         for h in range(flows.first_hop[lists.batch[k]], flows.first_hop[lists.batch[k] + 1]):
-            if links.column[hops.link[h]] < 0 or links.crowd[hops.link[h]] > MOST_CROWD:
+            column = links.column[hops.link[h]]
+            if column < 0 or links.crowd[hops.link[h]] > MOST_CROWD:
                 clock[UNFIT] = 1
+            elif whole[SLOT, column] + links.crowd[hops.link[h]] > whole[SLOT_END, column]:
+                clock[UNFIT] = CRAMPED if clock[UNFIT] == 0 else clock[UNFIT]
     if clock[ODD_FLOWS] > 0:
         clock[UNFIT] = 1
     if clock[UNFIT] != 0:
@@ -1669,7 +1773,8 @@ def _start_in_rows(
             whole[PLACE, row] = clock[STEPS]
             whole[ORDER, clock[STEPS]] = row
             clock[STEPS] += 1
-        _join_row(clock, flows, hops, links, dense, flow, row, float(flows.volume[flow]))
+        _take_slots(flows, hops, links, dense, flow)
+        _join_row(clock, flows, hops, dense, flow, row, float(flows.volume[flow]))
 
 
 @kernel
@@ -1685,7 +1790,7 @@ def work_dense(engine: tuple[Any, ...], dense: tuple[Any, ...], limit_ps: Int, u
     if clock[DENSE] == 0:
         clock[DENSE] = 1
         clock[WANTED] = 0
-        _build_rows(clock, flows, hops, links, levels, dense)
+        _build_rows(clock, flows, hops, links, lists, levels, dense)
         clock[REALLOCATIONS] -= 1  # the same instant once more
         _reallocate_rows(clock, flows, hops, links, dense)
     clock[REPORTED] = 0
@@ -1698,6 +1803,8 @@ def work_dense(engine: tuple[Any, ...], dense: tuple[Any, ...], limit_ps: Int, u
                 break
             _reallocate_rows(clock, flows, hops, links, dense)
         now = clock[NEXT_END]
+        if clock[TOLERANCE] > 0 and now < NEVER:
+            now = _hold_back_rows(clock, lists, dense)
         if clock[WAITING] > 0:
             now = min(now, lists.waiting_ps[0])
         if now > limit_ps or now == NEVER or until == NO_EVENT:
@@ -1714,7 +1821,11 @@ def work_dense(engine: tuple[Any, ...], dense: tuple[Any, ...], limit_ps: Int, u
         clock[REPORTED] = 0
     _unpack_rows(clock, flows, lists, blocks, dense)
     clock[DENSE] = 0
-    clock[MISSES] = -64 if clock[UNFIT] != 0 else 0  # unfit flows may well come again
+    clock[MISSES] = 0
+    if clock[UNFIT] == CRAMPED:
+        clock[MISSES] = 2  # the next large region leads back
+    elif clock[UNFIT] != 0:
+        clock[MISSES] = -64  # such flows may well come again
     clock[UNFIT] = 0
     clock[WAIT] = 1  # a filling in full sets what the regions need
     return 0
