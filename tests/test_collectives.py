@@ -128,6 +128,64 @@ def test_other_reductions(op: str, algorithm: str, reduce: str, ranks: int) -> N
         check(op, algorithm, ranks, 101, root, 1, "int64", reduce)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("ranks", [384, 768])
+@pytest.mark.parametrize(("op", "algorithm"), EVEN)
+def test_many_ranks_equal_numpy(op: str, algorithm: str, ranks: int) -> None:
+    root = ranks // 3 if OPERATIONS[op].rooted else 0
+    for count in (1, 13) if OPERATIONS[op].blocks else (13, 1009):
+        check(op, algorithm, ranks, count, root, 1, "int64", "sum")
+
+
+@pytest.mark.parametrize(("op", "algorithm"), EVEN)
+def test_a_large_count_equals_numpy(op: str, algorithm: str) -> None:
+    check(op, algorithm, 5, 300_007, 0, 1, "int32", "sum")
+
+
+PAIR = np.dtype([("value", "f4"), ("index", "i4")])
+
+
+@pytest.mark.parametrize(("reduce", "best"), [("maxloc", max), ("minloc", min)])
+@pytest.mark.parametrize("algorithm", OPERATIONS["all_reduce"].algorithms)
+def test_the_place_of_an_extreme(algorithm: str, reduce: str, best: Any) -> None:
+    """Of equal values the lowest index counts, whoever has it."""
+    ranks, count = 6, 13
+    values = np.random.default_rng(4).integers(0, 4, (ranks, count))
+    given = np.zeros((ranks, count), PAIR)
+    given["value"], given["index"] = values, np.arange(ranks)[:, None]
+    schedule = build("all_reduce", ranks, count, algorithm=algorithm)
+    arena = Arena(schedule.sizes, PAIR)
+    for rank in range(ranks):
+        arena.input(rank)[:] = given[rank]
+    replay(schedule, arena, reduce)
+    extreme = [best(column) for column in values.T.tolist()]
+    first = [column.index(e) for column, e in zip(values.T.tolist(), extreme, strict=True)]
+    for rank in range(ranks):
+        assert arena.output(rank)["value"].tolist() == extreme
+        assert arena.output(rank)["index"].tolist() == first
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float8_e4m3fn", "float8_e5m2"])
+@pytest.mark.parametrize("op", ["all_reduce", "reduce_scatter", "reduce", "all_gather", "scan"])
+def test_small_floats(op: str, dtype: str) -> None:
+    """Sums of few ones and twos are exact in eight bits."""
+    import ml_dtypes
+
+    kind = np.dtype(getattr(ml_dtypes, dtype))
+    for algorithm in OPERATIONS[op].algorithms:
+        schedule = build(op, 3, 7, algorithm=algorithm)
+        whole, small = Arena(schedule.sizes, "float32"), Arena(schedule.sizes, kind)
+        for rank in range(3):
+            size = len(whole.input(rank))
+            whole.input(rank)[:] = np.random.default_rng(rank).integers(1, 3, size)
+            small.input(rank)[:] = whole.input(rank).astype(kind)
+        for arena in (whole, small):
+            replay(schedule, arena)
+        for rank in range(3):
+            result = small.output(rank).astype(np.float32)
+            assert result.tolist() == whole.output(rank).tolist()
+
+
 @pytest.mark.parametrize("ranks", [1, 2, 3, 7, 8, 48])
 @pytest.mark.parametrize(("op", "algorithm"), ORDERED)
 def test_rank_order_of_a_non_commutative_operation(op: str, algorithm: str, ranks: int) -> None:

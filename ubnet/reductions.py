@@ -22,19 +22,19 @@ class Reduction:
     ----------
     name : str
         Its name, as in MPI but in small letters.
-    combine : numpy.ufunc
+    combine : callable
         The same on arrays of any type.
-    kernel : callable
+    kernel : callable or None
         ``kernel(flat, src, dst, count, *arguments)`` of `ubnet.fold`.
     arguments : tuple
         What distinguishes it among those that share the kernel.
     kinds : str
-        The kinds of numpy types for which the kernel serves.
+        The kinds of numpy types for which the kernel serves; none where there is no kernel.
     """
 
     name: str
-    combine: np.ufunc
-    kernel: Callable[..., None]
+    combine: np.ufunc | Combine
+    kernel: Callable[..., None] | None
     arguments: tuple[int, ...] = ()
     kinds: str = "iuf"
 
@@ -50,15 +50,41 @@ class Reduction:
         except TypeError:
             raise OptionError(
                 f"reduction {self.name} has no meaning for {dtype}; allowed types: "
-                f"{'whole numbers' if self.kinds == 'iu' else 'numbers'}"
+                f"{_TYPES.get(self.kinds, 'numbers')}"
             ) from None
 
+
+_TYPES = {"iu": "whole numbers", "": "structured ones of a value and an index"}
 
 _SIZES: dict[str, Callable[[int], bool]] = {
     "i": lambda size: size <= 8,
     "u": lambda size: size <= 8,
     "f": lambda size: size in (4, 8),
 }
+
+
+def located(better: np.ufunc) -> Combine:
+    """Return the reduction of pairs to the better value, and its index; of equals the lower one.
+
+    The element type has two fields, the value and the index, as MPI's pair types have.
+
+    Examples
+    --------
+    >>> pair = np.dtype([("value", "f8"), ("index", "i4")])
+    >>> a, b = np.array([(5, 2), (7, 1)], pair), np.array([(5, 1), (3, 0)], pair)
+    >>> located(np.greater)(a, b).tolist()
+    [(5.0, 1), (7.0, 1)]
+    """
+
+    def combine(left: Array, right: Array) -> Array:
+        if len(left.dtype.names or ()) != 2:
+            raise TypeError(left.dtype)
+        value, index = left.dtype.names  # type: ignore[misc]
+        taken = better(right[value], left[value])
+        taken |= (right[value] == left[value]) & (right[index] < left[index])
+        return np.where(taken, right, left)
+
+    return combine
 
 
 def reduction(name: str) -> Reduction:
@@ -91,5 +117,7 @@ REDUCTIONS = {
         Reduction("band", np.bitwise_and, fold.mask, (fold.AND,), "iu"),
         Reduction("bor", np.bitwise_or, fold.mask, (fold.OR,), "iu"),
         Reduction("bxor", np.bitwise_xor, fold.mask, (fold.XOR,), "iu"),
+        Reduction("maxloc", located(np.greater), None, kinds=""),
+        Reduction("minloc", located(np.less), None, kinds=""),
     )
 }

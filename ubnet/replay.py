@@ -137,8 +137,9 @@ def _folding(arena: Arena, reduce: str | Combine) -> Callable[..., None]:
         return lambda *columns: _fold_by_call(arena.flat, reduce, *columns)
     named: Reduction = reduction(reduce)
     named.check(arena.dtype)
-    if named.has_kernel(arena.dtype):
-        return lambda kind, *columns: named.kernel(arena.flat, *columns, *named.arguments)
+    run = named.kernel
+    if run is not None and named.has_kernel(arena.dtype):
+        return lambda kind, *columns: run(arena.flat, *columns, *named.arguments)
     return lambda *columns: _fold_by_call(arena.flat, named.combine, *columns)
 
 
