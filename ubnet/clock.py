@@ -259,6 +259,8 @@ class Clock:
     def _complete(self, rank: int, done: Completion) -> None:
         self._open[rank].discard(done.number)
         self._delivery.completions.append((rank, done))
+        if done.outcome != "none":
+            self._pollers.hope()
         if done.outcome not in UNLOGGED:
             self.log.add(self.now_ps, done.outcome, done.source, rank, done.tag, done.nbytes)
         if rank in self._blocks:

@@ -181,6 +181,12 @@ def _check_alike(one: Join, other: Join) -> None:
                 f"{one.op}: rank {one.rank} gave {name} {mine.get(name)} where rank {other.rank} "
                 f"gave {theirs.get(name)}: all ranks must give the same"
             )
+    if one.real != other.real:
+        given, size_only = (one, other) if one.real else (other, one)
+        raise MismatchedCall(
+            f"{one.op}: rank {given.rank} gave buffers where rank {size_only.rank} gave sizes "
+            "only: all ranks must give the same"
+        )
     if one.group != other.group:
         raise MismatchedCall(
             f"{one.op}: ranks {one.rank} and {other.rank} see different members of communicator "

@@ -1,8 +1,8 @@
 """What hosts ranks in a process: runs each until it blocks, keeps payloads, applies deliveries."""
 
+import pickle
 import traceback
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -10,15 +10,16 @@ import numpy as np
 from greenlet import GreenletExit, getcurrent
 
 from ubnet.accesses import ANSWERED
-from ubnet.errors import Truncated
+from ubnet.errors import Truncated, UbnetError
 from ubnet.exposure import Exposures
+from ubnet.fabric import Ints
 from ubnet.local_collective import LocalCollective
 from ubnet.message import Buffer, Collective, Completion, Delivery, Leave, Pending, Phantom, Post
+from ubnet.own_files import is_own
 from ubnet.plans import Plans
 from ubnet.processes import Processes
 from ubnet.rank import Rank, RankGreenlet
-
-_HERE = str(Path(__file__).parent)
+from ubnet.schedule import Schedule
 
 HUB = -1
 """In the place of a rank: the host itself."""
@@ -93,6 +94,8 @@ class Host:
         self.exposures = Exposures(processes)
         self._eager_bytes = eager_bytes
         self._shuffle = shuffle
+        self._mover: RankGreenlet | None = None
+        self._stopping = False
         self._calls: dict[tuple[int, int], int] = {}
         self._collectives: dict[tuple[int, int], LocalCollective] = {}
         self._collective_of: dict[tuple[int, int], tuple[tuple[int, int], int]] = {}
@@ -129,13 +132,33 @@ class Host:
             call = local.first
             parts = replay.parts or [None] * len(call.group)
             schedule = self._plans.plan(call.maker, parts, call.group, call.itemsize).schedule
-            local.move(schedule, replay.ops)
+            self._move(local, schedule, replay.ops)
+            if local.over:
+                del self._collectives[replay.gathering]
         for rank, done in delivery.completions:
             self._complete(rank, done, delivery)
         self._ready = delivery.wake
 
+    def _move(self, local: LocalCollective, schedule: Schedule, ops: Ints | None) -> None:
+        """Move a collective's bytes; a reduction of the program's own runs as one of its ranks."""
+        if not callable(local.first.reduce):
+            local.move(schedule, ops)
+            return
+        number = local.first.group[next(iter(local.calls))]
+        self._mover = RankGreenlet(lambda: local.move(schedule, ops))
+        self._mover.rank = self.ranks[number]
+        self.enter(number)
+        self._mover.switch()
+        self.enter(HUB)
+        self._mover = None
+        if local.failure is not None and self.error is None:
+            self.error = local.failure
+            failure = _program_traceback(local.failure)
+            self._posts.append(Leave(number, 1 << 62, 1, failure))
+
     def stop(self) -> None:
         """End the ranks that are still suspended."""
+        self._stopping = True
         for number, body in self._greenlets.items():
             if not body.dead and body:
                 self.enter(number)
@@ -162,6 +185,8 @@ class Host:
 
     def suspend(self) -> None:
         """Leave the running rank until the clock wakes it."""
+        if getcurrent() is self._mover:
+            raise UbnetError("a reduction of the program's own may not communicate or wait")
         self._hub.switch()
 
     def keep_payload(
@@ -214,12 +239,18 @@ class Host:
     def _body(self, rank: Rank, main: Callable[[Rank], Any]) -> Callable[[], None]:
         def body() -> None:
             status, failure = 0, ""
+            rank.begin_program()
             try:
-                self.values[rank.number] = main(rank)
+                value = self.values[rank.number] = main(rank)
+                rank.end_program()
+                if self.spans(range(self.size)):
+                    pickle.dumps(value)  # other processes get it: what cannot go fails here
             except SystemExit as leave:
                 self.values[rank.number] = None
                 status, failure = _exit_status(leave)
-            except Exception as error:
+            except BaseException as error:
+                if self._stopping or isinstance(error, KeyboardInterrupt):
+                    raise
                 status, failure = 1, _program_traceback(error)
                 self.error = error
             self._posts.append(Leave(rank.number, 1 << 62, status, failure))
@@ -247,7 +278,7 @@ class Host:
             local = self._collectives[name]
             pending.data = local.hand_out(position)
             if local.over:
-                del self._collectives[name]
+                self._collectives.pop(name, None)
         elif key in delivery.values:
             pending.data = delivery.values[key]
 
@@ -268,7 +299,7 @@ class Host:
                 "is large enough"
             )
         elif into is None:
-            pending.data = payload
+            pending.data = payload if isinstance(payload, Phantom) else bytes(payload)
         elif done.nbytes and not isinstance(payload, Phantom) and not isinstance(into, Phantom):
             memoryview(into).cast("B")[: done.nbytes] = payload
 
@@ -282,10 +313,10 @@ class Host:
         return self._processes.receive_payload(done.source, done.wire)
 
 
-def _program_traceback(error: Exception) -> str:
+def _program_traceback(error: BaseException) -> str:
     """Return the traceback from the program's own first line on."""
     trace = error.__traceback__
-    while trace is not None and trace.tb_frame.f_code.co_filename.startswith(_HERE):
+    while trace is not None and is_own(trace.tb_frame.f_code.co_filename):
         trace = trace.tb_next
     lines = traceback.format_exception(type(error), error, trace or error.__traceback__)
     return "".join(lines).rstrip()

@@ -51,6 +51,9 @@ class LocalCollective:
         self._level: Ints | None = None
         self._packed: set[int] = set()
         self._handed_out = 0
+        self._left = 0
+        self._reduce: Any = None
+        self.failure: Exception | None = None
 
     @property
     def first(self) -> Collective:
@@ -59,9 +62,9 @@ class LocalCollective:
 
     @property
     def over(self) -> bool:
-        """Whether every member of this process has its result."""
+        """Whether every member here has its result, and no other process needs its data."""
         group = self._process_of[list(self.first.group)]
-        return self._handed_out == int((group == self._here).sum())
+        return self._handed_out == int((group == self._here).sum()) and self._left == 0
 
     @property
     def _here(self) -> int:
@@ -74,9 +77,12 @@ class LocalCollective:
         if self._arena is None:
             held = np.flatnonzero(home == self._here).tolist()
             self._arena = Arena(schedule.sizes, self._dtype(), ranks=held)
+            self._reduce = self._reduction()
+            self._left = int(self._touches(schedule, home, slice(None)).sum())
         self._pack()
+        self._left -= int(self._touches(schedule, home, slice(None) if ops is None else ops).sum())
         if self._wire is None or (home == home[0]).all():
-            replay(schedule, self._arena, self.first.reduce or "sum", ops)
+            replay(schedule, self._arena, self._reduce, ops)
         else:
             self._replay_across(schedule, home, np.arange(len(schedule)) if ops is None else ops)
 
@@ -89,6 +95,29 @@ class LocalCollective:
         if call.output is not None:
             call.output[:] = self._arena.output(position)[: len(call.output)]
         return self._arena.output(position).copy() if call.keep else None
+
+    def _touches(self, schedule: Schedule, home: Ints, ops: Ints | slice) -> NDArray[np.bool_]:
+        """Return which of the operations read or write memory of this process."""
+        here: NDArray[np.bool_] = home[schedule.src[ops]] == self._here
+        return here | (home[schedule.dst[ops]] == self._here)
+
+    def _reduction(self) -> Any:
+        """Return the reduction; the first exception of a user's own is kept in `failure`.
+
+        The bytes go on moving, because other processes wait for them.
+        """
+        given = self.first.reduce or "sum"
+        if not callable(given):
+            return given
+
+        def combine(left: NDArray[Any], right: NDArray[Any]) -> Any:
+            try:
+                return given(left, right) if self.failure is None else left
+            except Exception as error:
+                self.failure = error
+                return left
+
+        return combine
 
     def _dtype(self) -> np.dtype[Any]:
         for call in self.calls.values():
@@ -155,8 +184,7 @@ class LocalCollective:
         source = arena.offsets(schedule.src[mine], schedule.src_buf[mine], schedule.src_off[mine])
         source[home[schedule.src[mine]] != here] = in_offset
         target = arena.offsets(schedule.dst[mine], schedule.dst_buf[mine], schedule.dst_off[mine])
-        reduce = self.first.reduce or "sum"
-        replay_at(arena, schedule.kind[mine], source, target, schedule.count[mine], reduce)
+        replay_at(arena, schedule.kind[mine], source, target, schedule.count[mine], self._reduce)
 
 
 def _staged(count: Ints, process: Ints, first: int) -> tuple[Ints, dict[int, int]]:

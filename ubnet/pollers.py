@@ -37,6 +37,10 @@ class Pollers:
         self._step[poll.rank] = step
         self._sleep(poll.rank, now_ps + step, poll.kind)
 
+    def hope(self) -> None:
+        """Something has happened to a rank: the time of waiting in vain starts anew."""
+        self._idle_since = None
+
     def polls(self, rank: int) -> bool:
         """Say whether a rank sleeps between two questions."""
         return self._asleep.get(rank, (0, COMPUTE))[1] != COMPUTE

@@ -25,6 +25,12 @@ ANSWER = 0
 SPINS = 500
 LONGEST_NAP_S = 0.001
 
+PIECE_BYTES = 1 << 30
+"""A real message's count is a 32-bit number in Open MPI: larger payloads go in pieces."""
+
+SWEEP_AT = 64
+"""Sends under way at which those that are done are first looked for."""
+
 Bytes = NDArray[np.uint8]
 
 
@@ -63,6 +69,7 @@ class Processes:
         self._sent = np.zeros(self.size, dtype=np.int64)
         self._received = np.zeros(self.size, dtype=np.int64)
         self._sending: list[Any] = []
+        self._sweep_at = SWEEP_AT
         self._answers: dict[tuple[int, int], bytearray] = {}
         self._expected = set(range(1, self.size))
         self._kept = [Delivery(0) for _ in range(self.size)]
@@ -130,8 +137,7 @@ class Processes:
 
     def receive_payload(self, source_rank: int, wire: int) -> bytearray:
         """Return a payload that the process of `source_rank` has sent."""
-        process = int(self.process_of[source_rank])
-        return self._receive(process, wire)
+        return self._receive(int(self.process_of[source_rank]), wire)
 
     def send_answer(self, process: int, key: tuple[int, int], answer: bytes) -> None:
         """Send the result of an access to the process of its origin, under its name."""
@@ -149,29 +155,49 @@ class Processes:
         """Send `outgoing` by process; return what comes in, of the sizes `incoming`."""
         received = {p: np.empty(n, dtype=np.uint8) for p, n in incoming.items()}
         byte = self._mpi.BYTE
-        requests = [self._bulk.Irecv([a, byte], source=p) for p, a in received.items()]
-        requests += [self._bulk.Isend([a, byte], dest=p) for p, a in outgoing.items()]
+        requests = [
+            self._bulk.Irecv([piece, byte], source=p)
+            for p, array in received.items()
+            for piece in _pieces(array)
+        ]
+        requests += [
+            self._bulk.Isend([piece, byte], dest=p)
+            for p, array in outgoing.items()
+            for piece in _pieces(array)
+        ]
         _nap_until(lambda: self._mpi.Request.Testall(requests))
         return received
 
-    def drain(self) -> None:
-        """Receive the payloads that nobody asked for, so that every process can end."""
+    def close(self) -> None:
+        """Receive the payloads that nobody asked for, and give the communicators back."""
         for process, sent in enumerate(self._control.alltoall(self._sent.tolist())):
             while self._received[process] < sent:
-                self._receive(process, self._mpi.ANY_TAG)
+                self._receive_piece(process, self._mpi.ANY_TAG)
         self._mpi.Request.Waitall(self._sending)
+        for communicator in (self._control, self._payload, self._bulk):
+            communicator.Free()
 
     def abort(self, status: int) -> None:
         """End all processes at once."""
         self._control.Abort(status)
 
     def _send(self, process: int, tag: int, data: bytes) -> None:
-        self._sending = [request for request in self._sending if not request.Test()]
-        request = self._payload.Isend([data, self._mpi.BYTE], dest=process, tag=tag)
-        self._sending.append(request)
-        self._sent[process] += 1
+        if len(self._sending) >= self._sweep_at:
+            self._sending = [request for request in self._sending if not request.Test()]
+            self._sweep_at = max(2 * len(self._sending), SWEEP_AT)
+        for piece in _pieces(data):
+            request = self._payload.Isend([piece, self._mpi.BYTE], dest=process, tag=tag)
+            self._sending.append(request)
+            self._sent[process] += 1
 
     def _receive(self, process: int, tag: int) -> bytearray:
+        data = piece = self._receive_piece(process, tag)
+        while len(piece) == PIECE_BYTES:
+            piece = self._receive_piece(process, tag)
+            data = data + piece
+        return data
+
+    def _receive_piece(self, process: int, tag: int) -> bytearray:
         status = self._mpi.Status()
         _nap_until(lambda: self._payload.Iprobe(source=process, tag=tag, status=status))
         data = bytearray(status.Get_count(self._mpi.BYTE))
@@ -182,6 +208,12 @@ class Processes:
     def _take(self, comm: Any, process: int, tag: int) -> Any:
         _nap_until(lambda: comm.Iprobe(source=process, tag=tag))
         return comm.recv(source=process, tag=tag)
+
+
+def _pieces(data: Any) -> list[memoryview]:
+    """Cut bytes into pieces that one real message can carry; the last one is never full."""
+    view = memoryview(data)
+    return [view[i : i + PIECE_BYTES] for i in range(0, len(view) + 1, PIECE_BYTES)]
 
 
 def _nap_until(ready: Callable[[], bool]) -> None:

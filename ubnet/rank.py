@@ -106,6 +106,14 @@ class Rank:
         self._asked_time = True
         return self.now_ps / PS_PER_S
 
+    def begin_program(self) -> None:
+        """Note where the rank's own computing begins, for measured computing."""
+        self._cpu = thread_time()
+
+    def end_program(self) -> None:
+        """Add what the rank has computed since its last call."""
+        self._charge()
+
     def compute(self, seconds: float) -> None:
         """Let the rank compute for some virtual time."""
         if not 0 <= seconds < float("inf"):
@@ -194,6 +202,7 @@ class Rank:
         open_ones = [p for p in pendings if not p.done]
         if open_ones and (how == "all" or len(open_ones) == len(pendings)):
             self._block(open_ones, how)
+        self._fresh = True
         return _ended(pendings, how)
 
     def test(self, pendings: Sequence[Pending], how: str = "all") -> list[int] | None:

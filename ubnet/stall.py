@@ -1,16 +1,14 @@
 """The report of a deadlock: what every rank waits for, and where its program stands."""
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from types import FrameType
 
 from ubnet.message import Pending
+from ubnet.own_files import is_own
 from ubnet.rank import Rank
 
 SHOWN_OPERATIONS = 4
 SHOWN_LINES = 64
-
-_HERE = str(Path(__file__).parent)
 
 
 def waiting_line(rank: Rank, frame: FrameType | None, labels: Mapping[int, str]) -> str:
@@ -56,7 +54,7 @@ def _place(frame: FrameType | None) -> str:
     """Return file and line of the innermost frame that is not ubnet's own."""
     while frame is not None:
         file = frame.f_code.co_filename
-        if not file.startswith(_HERE) and not file.startswith("<frozen"):
+        if not is_own(file) and not file.startswith("<frozen"):
             return f"{file}:{frame.f_lineno}"
         frame = frame.f_back
     return "an unknown line"

@@ -1,5 +1,6 @@
 """A world of ranks: hosts them, drives the rounds, and says how it ended."""
 
+import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import IO, Any
@@ -121,19 +122,20 @@ class World:
         """
         self.host.start(main)
         try:
-            end = self._drive()
+            end = self._drive_or_abort()
             return self._finish(end)
-        except (UbnetError, SystemExit):  # all processes have the same
-            raise
+        finally:
+            self.host.stop()
+
+    def _drive_or_abort(self) -> WorldEnd:
+        """Drive the rounds; what fails in one process alone ends all of them."""
+        try:
+            return self._drive()
         except BaseException:
             if self._processes is not None and self._processes.size > 1:
-                import traceback
-
                 traceback.print_exc()
                 self._processes.abort(1)
             raise
-        finally:
-            self.host.stop()
 
     def _drive(self) -> WorldEnd:
         while True:
@@ -153,7 +155,8 @@ class World:
         try:
             outcome = self._clock.step(posts)
         except UbnetError as error:
-            outcome = WorldEnd("refused", error.exit_status, "", error)
+            error.exit_status = 1  # the program has run
+            outcome = WorldEnd("refused", 1, "", error)
         if processes is None:
             return outcome
         if isinstance(outcome, WorldEnd):
@@ -171,10 +174,11 @@ class World:
                 waiting_line(rank, self.host.frame_of(number), labels)
                 for number, rank in self.host.ranks.items()
             ]
-        share = (lines, self.host.values, self._log.digest(), self._time_ps(), self._carried())
+        values = self.host.values if end.reason == "finished" else {}
+        share = (lines, values, self._log.digest(), self._time_ps(), self._carried())
         shared = [share] if self._processes is None else self._processes.share(share)
         if self._processes is not None:
-            self._processes.drain()
+            self._processes.close()
         lines = [line for part in shared for line in part[0]]
         _, _, digest, time_ps, carried = shared[HOLDER]
         if end.reason != "finished":
