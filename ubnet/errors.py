@@ -75,6 +75,12 @@ class Deadlock(UbnetError):
     exit_status = 1
 
 
+class OutputError(UbnetError):
+    """A result file that cannot be written."""
+
+    exit_status = 1
+
+
 class RankFailed(UbnetError):
     """A rank that raised: the message holds its number and traceback."""
 

@@ -3,6 +3,8 @@
 import hashlib
 from typing import IO
 
+from ubnet.errors import OutputError
+
 
 class EventLog:
     """Collects event lines ``time_ps kind source destination tag bytes`` into a SHA-256.
@@ -27,11 +29,20 @@ class EventLog:
     def add(
         self, time_ps: int, kind: str, source: int, destination: int, tag: int, nbytes: int
     ) -> None:
-        """Add one event; ranks are world ranks, -1 where there is none."""
+        """Add one event; ranks are world ranks, -1 where there is none.
+
+        Raises
+        ------
+        OutputError
+            If the line cannot be written.
+        """
         line = f"{time_ps} {kind} {source} {destination} {tag} {nbytes}\n"
         self._hash.update(line.encode())
         if self._file is not None:
-            self._file.write(line)
+            try:
+                self._file.write(line)
+            except OSError as error:
+                raise OutputError(f"the events cannot be written: {error.strerror}") from error
 
     def digest(self) -> str:
         """Return the SHA-256 of all lines so far, in hexadecimal."""

@@ -2,14 +2,14 @@
 
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 import click
 
 from ubnet.cli.options import DEFAULT_FABRIC, TRANSPORTS_HELP
-from ubnet.errors import UbnetError
+from ubnet.errors import OutputError, UbnetError
 
 if TYPE_CHECKING:
     from ubnet.world import Result
@@ -69,7 +69,10 @@ if TYPE_CHECKING:
     help="Write a line for each event: time_ps, kind, source, destination, tag, bytes.",
 )
 @click.option(
-    "--shuffle", type=int, metavar="SEED", help="Run ranks in random order: nothing may change."
+    "--shuffle",
+    type=click.IntRange(0),
+    metavar="SEED",
+    help="Run ranks in random order: nothing may change.",
 )
 @click.argument("program", type=click.Path(path_type=Path))
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
@@ -95,7 +98,7 @@ def run(
 
     install()
     script = Program(program, arguments)
-    with _opened(events) as file, _reported_once():
+    with _reported_once(), _opened(events) as file:
         from ubnet.launch import make_world
 
         world = make_world(
@@ -137,12 +140,31 @@ def _reported_once() -> Iterator[None]:
 
 @contextmanager
 def _opened(events: Path | None) -> Iterator[IO[str] | None]:
-    """Open the file of event lines, in the process that has the events."""
-    if events is None or not _speaks():
+    """Open the file of event lines, in the process that has the events.
+
+    All processes learn whether it could be opened, so that they end together.
+    """
+    if events is None:
         yield None
         return
-    with events.open("w", encoding="utf-8") as file:
+    file, problem = None, ""
+    if _speaks():
+        try:
+            file = events.open("w", encoding="utf-8")
+        except OSError as error:
+            problem = f"the events cannot be written to {events}: {error.strerror}"
+    problem = _told_by_the_first(problem)
+    if problem:
+        raise OutputError(problem)
+    with file or nullcontext():
         yield file
+
+
+def _told_by_the_first(text: str) -> str:
+    """Return what the process that reports has to say, in every process."""
+    from ubnet.real_mpi import load_real_mpi, under_mpirun
+
+    return str(load_real_mpi().COMM_WORLD.bcast(text)) if under_mpirun() else text
 
 
 @contextmanager
