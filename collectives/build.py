@@ -16,6 +16,9 @@ from .overrides import environment_override, levels_of
 from .registry import Operation
 from .registry import operation as find
 
+MOST_TRANSFERS = 1 << 24
+"""Chunks are refused above so many transfers, which take a few GiB as a schedule."""
+
 
 def build(
     operation: str,
@@ -91,6 +94,7 @@ def build(
     """
     known = find(operation)
     _check(known, ranks, count, root, chunks, parts)
+    chunks = min(chunks, max(count, 1))
     places = np.arange(ranks) if endpoints is None else np.asarray(endpoints, dtype=np.int64)
     name, mean = algorithm, _mean_count(known, count, parts)
     if name == "auto":
@@ -122,6 +126,7 @@ def build(
         on_levels = fabric is not None and grid is None
         options["grid"] = grid_of(fabric, places) if on_levels else grid  # type: ignore[arg-type]
     if name in known.chunked:
+        _check_chunks(known, name, ranks, chunks)
         options["chunks"] = chunks
     elif chunks > 1 and algorithm != "auto":
         raise OptionError(
@@ -153,6 +158,16 @@ def _check(
         raise OptionError(f"{known.name} {only}: the {what} of every rank")
     if parts is not None and len(parts) != ranks:
         raise OptionError(f"{known.name} on {ranks} ranks got {len(parts)} parts: give one a rank")
+
+
+def _check_chunks(known: Operation, name: str, ranks: int, chunks: int) -> None:
+    """Refuse so many chunks that the schedule alone would fill the memory."""
+    each = ranks * (ranks if name == "ring" and not known.rooted else 1)
+    if chunks > 1 and each * chunks > MOST_TRANSFERS:
+        raise OptionError(
+            f"{known.name} {name} on {ranks} ranks in {chunks} chunks: give 1 to "
+            f"{max(MOST_TRANSFERS // each, 1)} chunks"
+        )
 
 
 def _mean_count(known: Operation, count: int, parts: Sequence[Any] | None) -> int:

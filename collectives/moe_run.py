@@ -67,7 +67,9 @@ def run_moe(
     real : bool
         Move and check real bytes; False: by size only.
     """
-    gate = Routing(routing, experts or default_experts(len(endpoints), replicas), topk, skew, seed)
+    if experts is None:
+        experts = default_experts(len(endpoints), replicas)
+    gate = Routing(routing, experts, topk, skew, seed)
     placement = replicated(gate, len(endpoints), tokens, replicas)
     run = ExpertParallel(
         op,

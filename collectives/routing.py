@@ -108,6 +108,11 @@ class Routing:
         counted: Ints = np.bincount(topk_idx.ravel(), minlength=self.experts).astype(np.int64)
         return counted
 
+    def memory_bytes(self, tokens: int) -> int:
+        """Return about how much memory routing so many tokens of one rank takes at once."""
+        drawn = 0 if self.name == "balanced" else self.experts
+        return tokens * 8 * (6 * self.topk + 3 * drawn)
+
     def _wanted(self, rank: int, tokens: int) -> int:
         """Return the copies that the hottest expert gets from a rank; sums up right over ranks."""
         share = (self.skew or 1.0) * tokens * self.topk / self.experts

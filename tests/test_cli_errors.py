@@ -1,5 +1,6 @@
 """Bad input: one clear line on stderr and status 2; how a command ends otherwise."""
 
+import json
 import os
 import pty
 import signal
@@ -44,6 +45,22 @@ BAD = {
     "bench dispatch --ep 8 --skew 99": ["skew", "1 to 32"],
     "bench kv --tokens 0": ["--tokens 0"],
     "bench kv --model gpt5": ["gpt5", "deepseek-r1"],
+    "bench dispatch --ep 8 --experts 0": ["--experts", "0", "x>=1"],
+    "bench dispatch --ep 8 --experts -8": ["--experts", "x>=1"],
+    "bench dispatch --ep 8 --replicas -1": ["--replicas", "x>=0"],
+    "bench dispatch --ep 8 --tokens -1": ["--tokens", "x>=0"],
+    "bench dispatch --ep 8 --tokens 1000000000": ["1000000000 tokens", "GiB", "fewer --tokens"],
+    "bench dispatch --ep 8 --tokens 100000000 --routing zipf": ["GiB", "fewer --tokens"],
+    "bench dispatch --ep 8 --hidden 0": ["--hidden", "1<=x"],
+    "bench dispatch --ep 8 --hidden 9999999999": ["--hidden", "1<=x"],
+    "bench dispatch --ep 8 --late 1e30s": ["1e30s", "too large"],
+    "bench alltoall --sizes 1e30": ["1e30", "too large", "bytes"],
+    "bench alltoall --sizes 9223372036854775807": ["too large"],
+    "bench alltoall --sizes 1e999999KiB": ["too large"],
+    "bench alltoall --sizes 1:9000000000000000000:2": ["too large"],
+    "bench allreduce --algo ring --ranks 4 --sizes 64MiB --chunks 100000000": ["chunks", "1 to"],
+    "run --eager 1e30 x.py": ["1e30", "too large"],
+    "run --shuffle -3 x.py": ["--shuffle", "x>=0"],
     "benhc": ["'benhc'", "did you mean bench"],
 }
 
@@ -91,6 +108,34 @@ def test_picture_that_cannot_be_written(tmp_path, capsys):
     out, err = capsys.readouterr()
     assert out == ""
     assert "none" in err
+
+
+FULL = ("topo list", "topo show cloudmatrix64", "bench p2p --sizes 1KiB", "paper --section shape")
+
+
+@pytest.mark.parametrize("line", FULL)
+def test_output_that_cannot_be_written(line):
+    with open("/dev/full", "w") as full:
+        run = [sys.executable, "-m", "ubnet", *line.split()]
+        done = subprocess.run(run, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 1
+    assert done.stderr == "ubnet: cannot write the output: No space left on device\n"
+
+
+def test_more_chunks_than_elements_are_as_many_as_elements(capsys):
+    line = "bench allreduce --ranks 4 --sizes 64 --algo ring --json --chunks"
+    for chunks in ("16", "100000000"):
+        assert run_command([*line.split(), chunks]) == 0
+    first, second = capsys.readouterr().out.splitlines()
+    assert first == second
+
+
+def test_the_largest_size_has_a_time(capsys):
+    line = "bench allreduce --ranks 4 --sizes 1125899906842624 --payload size --algo all --json"
+    assert run_command(line.split()) == 0
+    for row in map(json.loads, capsys.readouterr().out.splitlines()):
+        assert row["time_us"] > 1e6 * row["size_bytes"] / 1e12
+        assert 0 < row["efficiency"] <= 1
 
 
 def test_help_comes_at_once():

@@ -8,6 +8,7 @@ from ubnet.errors import FabricError, OptionError
 from ubnet.fabric import Fabric
 from ubnet.fabrics import load_fabric
 from ubnet.idle_time import idle_times, times_by_transport
+from ubnet.units import MOST_BYTES
 
 
 def transfer_time(
@@ -96,6 +97,6 @@ def _size(nbytes: SupportsIndex) -> int:
         size = index(nbytes)
     except TypeError:
         size = -1
-    if size < 0:
-        raise OptionError(f"nbytes is {nbytes!r}; give a whole number of bytes, 0 or more")
+    if not 0 <= size <= MOST_BYTES:
+        raise OptionError(f"nbytes is {nbytes!r}; give a whole number of bytes, 0 to {MOST_BYTES}")
     return size

@@ -1,12 +1,19 @@
 """Sizes, rates and times: read strictly and printed in one place."""
 
 import re
+from math import isfinite
 
 from ubnet.errors import UnitError
 
 PS_PER_S = 10**12
 PS_PER_US = 10**6
 PS_PER_NS = 10**3
+
+MOST_BYTES = 2**50
+"""A larger size (above 1 PiB) is refused: its virtual time might not fit into 64 bits."""
+
+MOST_PS = 2**60
+"""A longer time (13 days) is refused: the sum of a few of them would not fit into 64 bits."""
 
 SIZES = {"B": 1, "": 1}
 SIZES |= {f"{p}B": 1000**k for k, p in enumerate("kMGT", start=1)}
@@ -27,9 +34,10 @@ def parse_size(text: str) -> int:
     Raises
     ------
     UnitError
-        If it is negative, has an unknown unit or is no whole number of bytes.
+        If it is negative, above `MOST_BYTES`, has an unknown unit or is no whole number of bytes.
     """
-    return _whole(text, "size", SIZES, "64KiB, 1MiB, 1.5GB or a number of bytes", "bytes")
+    right = "64KiB, 1MiB, 1.5GB or a number of bytes"
+    return _whole(text, "size", SIZES, right, MOST_BYTES, "bytes")
 
 
 def parse_time(text: str) -> int:
@@ -38,7 +46,7 @@ def parse_time(text: str) -> int:
     >>> parse_time("2us"), parse_time("0.5 ns")
     (2000000, 500)
     """
-    return _whole(text, "time", TIMES, "2us, 0.5ms or 1s", "picoseconds")
+    return _whole(text, "time", TIMES, "2us, 0.5ms or 1s", MOST_PS, "picoseconds")
 
 
 def parse_rate(text: str) -> float:
@@ -89,11 +97,18 @@ def _quantity(text: str, what: str, units: dict[str, int] | dict[str, float], ri
     if match is None or match[2] not in units:
         allowed = ", ".join(u for u in units if u)
         raise UnitError(f"{text!r} is not a {what}: write {right} (units: {allowed})")
-    return float(match[1]) * units[match[2]]
+    value = float(match[1]) * units[match[2]]
+    if not isfinite(value):
+        raise UnitError(f"{text!r} is too large for a {what}: write {right}")
+    return value
 
 
-def _whole(text: str, what: str, units: dict[str, int], right: str, smallest: str) -> int:
+def _whole(
+    text: str, what: str, units: dict[str, int], right: str, most: int, smallest: str
+) -> int:
     value = _quantity(text, what, units, right)
+    if value > most:
+        raise UnitError(f"{text!r} is too large for a {what}: give at most {most} {smallest}")
     if value != int(value):
         raise UnitError(f"{text!r} is no whole number of {smallest}: write {right}")
     return int(value)

@@ -1,5 +1,6 @@
 """``ubnet bench dispatch|combine|moe``: tokens to their experts and back."""
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -7,7 +8,7 @@ from typing import Any
 import click
 import numpy as np
 
-from ubnet.cli.memory import moves_bytes
+from ubnet.cli.memory import check_memory, moves_bytes
 from ubnet.cli.notes import progress
 from ubnet.cli.options import Way, choose_ways, fabric_options, output_options, payload_options
 from ubnet.cli.results import Results
@@ -77,11 +78,21 @@ def command(name: str) -> click.Command:
     )
     @click.option("--ranks", hidden=True, expose_value=False, callback=_no_ranks)
     @click.option(
-        "--experts", type=int, help="A multiple of --ep; default 256 or the next multiple above."
+        "--experts",
+        type=click.IntRange(1),
+        help="A multiple of --ep; default 256 or the next multiple above.",
     )
-    @click.option("--tokens", default=128, show_default=True, help="Of each rank.")
+    @click.option(
+        "--tokens", type=click.IntRange(0), default=128, show_default=True, help="Of each rank."
+    )
     @click.option("--topk", default=8, show_default=True, help="Experts of a token.")
-    @click.option("--hidden", default=7168, show_default=True, help="Channels of a token.")
+    @click.option(
+        "--hidden",
+        type=click.IntRange(1, 2**20),
+        default=7168,
+        show_default=True,
+        help="Channels of a token.",
+    )
     @click.option("--quant", default="int8", show_default=True, help="|".join(QUANTS))
     @click.option("--layout", default="expert", show_default=True, help="|".join(LAYOUTS))
     @click.option("--algo", default="fused", show_default=True, help="|".join(METHODS))
@@ -89,6 +100,7 @@ def command(name: str) -> click.Command:
     @click.option("--skew", type=float, help="The hottest expert gets so many times the mean.")
     @click.option(
         "--replicas",
+        type=click.IntRange(0),
         default=0,
         show_default=True,
         help="Slots for replicas of experts, placed by their loads (EPLB).",
@@ -164,9 +176,13 @@ class Experts:
 
     def run(self, way: Way, op: str, ranks: int) -> ExpertParallel:
         """Return one operator of this layer between the first `ranks` dies."""
-        experts = self.experts or default_experts(ranks, self.replicas)
+        experts = self.experts
+        if experts is None:
+            experts = default_experts(ranks, self.replicas)
         routing = Routing(self.routing, experts, self.topk, self.skew, self.seed)
         generator = np.random.default_rng(self.seed)
+        most = routing.memory_bytes(math.ceil(self.tokens * (1 + max(self.uneven, 0))))
+        check_memory(most, f"routing {self.tokens} tokens of a rank", "give fewer --tokens")
         tokens = uneven_tokens(self.tokens, self.uneven, ranks, generator)
         return ExpertParallel(
             op,

@@ -95,13 +95,31 @@ def run_command(arguments: list[str]) -> int:
         return _say("interrupted", 130)
     except BrokenPipeError:
         # What reads our output has closed it; the flush at exit must not complain again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         return 1
     except OSError as error:
-        if error.filename is None:
-            raise
-        return _say(f"cannot write or read {error.filename}: {error.strerror}", 1)
+        return _say(_of_file(error), 1)
+    except MemoryError as error:
+        return _say(f"this needs more memory than there is: give less of it ({error})", 1)
     return 0
+
+
+def _of_file(error: OSError) -> str:
+    """Say which file failed and why; output that was not written must not fail once more at exit.
+
+    An error without a name comes from a file that is open already: nearly always the output.
+    """
+    if error.filename is not None:
+        return f"cannot write or read {error.filename}: {error.strerror}"
+    try:
+        sys.stdout.flush()
+    except OSError:
+        _drop_output()
+    return f"cannot write the output: {error.strerror or error}"
+
+
+def _drop_output() -> None:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _say(message: str, status: int) -> int:

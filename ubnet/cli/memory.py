@@ -32,11 +32,8 @@ def moves_bytes(payload: str, need: int, what: str, *, least: int | None = None)
     free = psutil.virtual_memory().available
     if payload == "real":
         peak = need if least is None else least
-        if peak > free:
-            raise OptionError(
-                f"{what} with real bytes needs {_about(peak)} and {_about(free)} are free: "
-                "use --payload size, fewer ranks or smaller sizes"
-            )
+        less = "use --payload size, fewer ranks or smaller sizes"
+        check_memory(peak, f"{what} with real bytes", less)
         return True
     if need > free // 2:
         note(
@@ -45,6 +42,26 @@ def moves_bytes(payload: str, need: int, what: str, *, least: int | None = None)
         )
         return False
     return True
+
+
+def check_memory(need: int, what: str, less: str) -> None:
+    """Refuse what does not fit into the free memory, before it is tried.
+
+    Parameters
+    ----------
+    need : int
+        Bytes that it takes, about.
+    what, less : str
+        What would be run, and what to ask for instead.
+
+    Raises
+    ------
+    OptionError
+        If it does not fit.
+    """
+    free = psutil.virtual_memory().available
+    if need > free:
+        raise OptionError(f"{what} needs {_about(need)} and {_about(free)} are free: {less}")
 
 
 def _about(nbytes: int) -> str:

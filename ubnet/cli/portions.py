@@ -210,10 +210,10 @@ def _by_unit(
         yield Portion(schedule.sizes // unit * width, window, window, False, columns)
 
 
-def _pieces(length: int, parts: int) -> list[tuple[int, int]]:
+def _pieces(length: int, parts: int) -> Iterator[tuple[int, int]]:
     """Divide a length into pieces that hold something, the largest first."""
     size = -(-length // parts)
-    return [(low, min(low + size, length)) for low in range(0, length, size)]
+    return ((low, min(low + size, length)) for low in range(0, length, size))
 
 
 def _operations(
