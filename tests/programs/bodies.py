@@ -1,4 +1,4 @@
-"""Every body of the tests of messages and collectives, one after another, as one program."""
+"""Every body of the tests of messages, collectives and windows as one program."""
 
 import sys
 from pathlib import Path
@@ -7,10 +7,12 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import bodies_collectives
 import bodies_p2p
+import bodies_windows
 from mpi4py import MPI
 
 comm = MPI.COMM_WORLD
-for name, body in {**bodies_p2p.BODIES, **bodies_collectives.BODIES}.items():
+ALL = {**bodies_p2p.BODIES, **bodies_collectives.BODIES, **bodies_windows.BODIES}
+for name, body in ALL.items():
     body(comm.Dup())
     comm.Barrier()
     if comm.rank == 0:
