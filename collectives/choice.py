@@ -189,14 +189,7 @@ def transports(fabric: Fabric, name: str, plane: str | None = None) -> list[Tran
     """
     if name != "auto":
         return [fabric.transport(name)]
-    plane = fabric.plane(plane or next(iter(fabric.planes), "")).name
-    found = [way for way in fabric.transports.values() if way.plane == plane]
-    if not found:
-        planes = ", ".join(dict.fromkeys(way.plane for way in fabric.transports.values()))
-        raise NoRoute(
-            f"fabric {fabric.name} has no transport on plane {plane!r}; it has some on: {planes}"
-        )
-    return found
+    return fabric.automatic_transports(plane or next(iter(fabric.planes), ""))
 
 
 def _fastest(algorithm: str, phases: list[Phase], pricing: list[Pricing]) -> Candidate:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ubnet.errors import NoRoute, OptionError, did_you_mean
+from ubnet.errors import OptionError, did_you_mean
 from ubnet.fabric import Fabric, Ints
 from ubnet.transport import Transport
 from ubnet.units import format_time
@@ -183,7 +183,7 @@ class ExpertParallel:
             return self._timed(transport)
         if transport != "auto":
             return self._timed(self.fabric.transport(transport))
-        tried = [self._timed(choice) for choice in self._choices(plane)]
+        tried = [self._timed(choice) for choice in self.fabric.automatic_transports(plane)]
         times = ", ".join(f"{t.transport} {format_time(t.time_ps)}" for t in tried)
         best = min(tried, key=lambda timing: timing.time_ps)
         return replace(best, reason=f"least modelled time: {times}")
@@ -234,13 +234,6 @@ class ExpertParallel:
         if self.op == COMBINE:
             return wrong_combine(self.gate, self.plan.tokens, self.hidden)
         return wrong_dispatch(self.gate, self.plan.tokens, self.hidden, self.quant)
-
-    def _choices(self, plane: str) -> list[Transport]:
-        self.fabric.plane(plane)
-        found = [t for t in self.fabric.transports.values() if t.plane == plane]
-        if not found:
-            raise NoRoute(f"fabric {self.fabric.name} has no transport on plane {plane!r}")
-        return found
 
 
 def default_experts(ranks: int, replicas: int = 0) -> int:

@@ -74,15 +74,12 @@ def test_sdma_against_aiv(bench):
         assert bench(line)[0]["time_us"] == pytest.approx(sdma[1]["time_us"], rel=0.05)
 
 
-def test_auto_changes_over_where_aiv_is_overtaken(bench):
+def test_auto_changes_over_where_sdma_overtakes_aiv(bench):
     sizes = "p2p --op write --pair far --sizes 1KiB:64MiB:2 --aiv-cores 8 --payload size"
-    rows = bench(f"{sizes} --transport aiv,sdma,urma,auto")
-    aiv, sdma, urma, auto = np.array_split(rows, 4)
-    overtaken = [
-        a["time_us"] > min(s["time_us"], u["time_us"])
-        for a, s, u in zip(aiv, sdma, urma, strict=True)
-    ]
-    left = [row["transport"] != "aiv" for row in auto]
+    rows = bench(f"{sizes} --transport aiv,sdma,auto")
+    aiv, sdma, auto = np.array_split(rows, 3)
+    overtaken = [a["time_us"] > s["time_us"] for a, s in zip(aiv, sdma, strict=True)]
+    left = [row["transport"] == "sdma" for row in auto]
     assert overtaken == sorted(overtaken)
     assert left == sorted(left)
     assert left.index(True) > 0

@@ -56,7 +56,8 @@ def test_the_example_has_two_nodes_of_sixteen_dies():
     assert list(fabric.transports) == ["put"]
     assert fabric.planes["net"].paths == "spray"
     put = fabric.transports["put"].flows(fabric, "write", [0, 0], [1, 16], 0)
-    near = 1_000_000 + 100_000 + 200_000 + 100_000
+    # The posting, 80 ns of the start-up, holds the engine instead.
+    near = 1_000_000 - 80_000 + 100_000 + 200_000 + 100_000
     assert put.startup_ps.tolist() == [near, near + 500_000 + 200_000]
     assert rate(fabric, "put", "write", 0, 16) == 150
     assert rate(fabric, "put", "read", 0, 16) == 200
@@ -193,7 +194,21 @@ rate_cap = "40GB/s"
         ("[[switches]]", '[planes.a]\npaths = "sprya"\n[[switches]]', "paths is 'sprya'; did you"),
         ("[[switches]]", "[planes.ub]\n[[switches]]", None),
         ("[[links]]", '[planes.ab]\n[[links]]\nplane = "b"', "no plane 'b'; did you mean ab"),
-        ('to = "hub"', 'to = "hub"\ncount = 0', "count is 0, write 1 or more"),
+        ('to = "hub"', 'to = "hub"\ncount = 0', "count is 0; write count = 1 or more"),
+        ('to = "hub"', 'to = "hub"\ncount = true', "count is True; write count = 1 or more"),
+        ('to = "hub"', 'to = "hub"\ncount = 1000000000', "count is 1000000000; write .*1000000"),
+        ('to = "hub"', 'to = "hub"\ncount = 900000', "makes 7200000 links, at most 1000000"),
+        ('"200ns"', '"1e30s"', "too large for a time"),
+        ('"100GB/s"', '"1e999GB/s"', "too large for a rate"),
+        *(
+            ('name = "n{n}.die{d}"', f'name = "n{{n}}.die{pattern}"', "is no pattern; write")
+            for pattern in ("{d:999999999}", "{d.__class__}", "{d[0]}", "{d!r}", "{d:02x}", "{}",
+                            "{0}", "{d:{n}}", "{d:<9}", "{d:0}", "{d:,}")
+        ),
+        ("d = 2 }\n\n[[s", "d = [true, 1] }\n\n[[s", r"for\.d is \[True, 1\]; write a count"),
+        ("[[switches]]", "[planes.b]\n[planes.a]\n[[switches]]", "plane 'a' has no links; write"),
+        ("[[switches]]", "[transports.t]\nspread = inf\n[[switches]]", "spread is inf; write 0"),
+        ("[[switches]]", "[transports.t]\nspread = nan\n[[switches]]", "spread is nan; write 0"),
         ('to = "hub"', 'to = "hub"\nboth = 1', "both is 1; write both = true or false"),
         ("[[switches]]", '[fabric]\nnme = "x"\n[[switches]]', "no key 'nme'; did you mean name"),
         ("package =", 'kind = "dye"\npackage =', "kind is 'dye'; did you mean die"),
@@ -305,6 +320,20 @@ def test_a_graph_can_bring_its_transports():
         (lambda g: g.add_node(0, kind="dye"), "kind is 'dye'; did you mean die"),
         (lambda g: g.add_node(2, tier="L1", speed=1), "switch 2 of the graph has the attribute"),
         (lambda g: nx.set_node_attributes(g, "L1", "tier"), "the graph has no endpoint"),
+        *(
+            (lambda g, wrong=wrong: g.add_edge(0, 1, capacity=1, latency_ps=wrong), "latency_ps is")
+            for wrong in (1e300, "x", -1, 0.5, True, None, float("nan"))
+        ),
+        (lambda g: g.add_edge(0, 1, capacity=1, latency="1e30s"), "too large for a time"),
+        *(
+            (lambda g, wrong=wrong: g.add_edge(0, 1, capacity=wrong), "capacity is")
+            for wrong in (np.inf, -1, np.nan, "x", None, [1], "1e999GB/s")
+        ),
+        *(
+            (lambda g, wrong=wrong: g.add_node(0, rack=wrong), "rack is")
+            for wrong in ("x", 1e300, None, 0.5)
+        ),
+        (lambda g: g.add_node(2, tier="L1", latency_ps="x"), "switch 2 of the graph: latency_ps"),
     ],
 )
 def test_what_is_wrong_in_a_graph_is_named(change, words):
@@ -313,3 +342,28 @@ def test_what_is_wrong_in_a_graph_is_named(change, words):
     change(graph)
     with pytest.raises(FabricError, match=words):
         from_networkx(graph)
+
+
+@pytest.mark.parametrize("given", [None, 3, "ring", [1]])
+def test_what_is_no_graph_or_name_is_refused(given):
+    with pytest.raises(FabricError, match="is no graph of networkx"):
+        from_networkx(given)
+    with pytest.raises(FabricError, match="no name of a fabric|there is no fabric"):
+        load_fabric(given)
+
+
+@pytest.mark.parametrize("key", ["edges", "links"])
+def test_node_link_data_of_every_networkx(tmp_path, key):
+    graph = nx.path_graph(3)
+    nx.set_edge_attributes(graph, "1GB/s", "capacity")
+    path = tmp_path / "path.json"
+    path.write_text(json.dumps(nx.node_link_data(graph, edges=key)))
+    assert len(load_fabric(path).links) == 4
+
+
+@pytest.mark.parametrize("text", ["[1]", "3", '"a"', "{}", '{"nodes": 3}', "null"])
+def test_json_that_is_no_graph(tmp_path, text):
+    path = tmp_path / "no.json"
+    path.write_text(text)
+    with pytest.raises(FabricError):
+        load_fabric(path)

@@ -153,7 +153,7 @@ def test_sdma_pays_its_start_up_and_auto_takes_the_fastest(cloudmatrix, op):
     assert times["sdma"] - times["aiv"] > 9e6 * (2 if op == "dispatch" else 1)
     auto = run.timing()
     assert (auto.transport, auto.time_ps) == ("aiv", times["aiv"])
-    assert all(name in auto.reason for name in times)
+    assert all(name in auto.reason for name in ("aiv", "sdma"))
     assert run.timing(plane="rdma").transport == "roce"
 
 

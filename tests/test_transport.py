@@ -193,3 +193,22 @@ def test_shares_stand_for_what_table_1_measures():
     assert share["write", "die", FAR] == 137 / 135
     assert share["read", "cpu", NODE] == 167 / 151
     assert ("write", "die", NODE) not in share
+
+
+@pytest.mark.parametrize("size", [0, 1, 8])
+def test_many_small_messages_of_one_die_follow_each_other(cloudmatrix, size):
+    """Flags without bytes are posted like others: k of them hold the engine k times."""
+    targets = np.arange(16, 116)
+    k = len(targets)
+    flows = cloudmatrix.transport("aiv").flows(cloudmatrix, "write", DIE, targets, size, targets=k)
+    spread = 1 + cloudmatrix.transport("aiv").spread * (1 - 1 / k)
+    end = max(run(cloudmatrix, flows))
+    start = int(flows.startup_ps.max())
+    assert end - start == pytest.approx(k * POST_PS * spread, rel=0.01)
+
+
+def test_auto_leaves_out_what_must_be_asked_for(cloudmatrix):
+    names = [t.name for t in cloudmatrix.automatic_transports("ub")]
+    assert names == ["aiv", "sdma"]
+    with pytest.raises(NoRoute, match="no plane 'nvlink'"):
+        cloudmatrix.automatic_transports("nvlink")

@@ -1,5 +1,6 @@
 """The five ways in which a CloudMatrix moves bytes, from the table of constants."""
 
+from dataclasses import replace
 from math import exp
 from operator import index
 
@@ -71,7 +72,9 @@ def cloudmatrix_transports(aiv_cores: int, stream_rate: float) -> tuple[Transpor
     return (
         _aiv(aiv_cores),
         _dma("sdma", c.SDMA_STARTUP),
-        _dma("urma", c.URMA_STARTUP),
+        # URMA's start-up is assumed, and what it is for is computing meanwhile: whoever wants that
+        # asks for it, and `auto` stays with transports whose start-ups stand in a source.
+        replace(_dma("urma", c.URMA_STARTUP), automatic=False),
         Transport(
             name="roce",
             plane="rdma",

@@ -266,6 +266,23 @@ class Fabric:
             raise NoRoute(f"fabric {self.name} has no plane {name!r}; {hint}")
         return self.planes[name]
 
+    def automatic_transports(self, plane: str) -> list["Transport"]:
+        """Return the transports of a plane among which ``auto`` chooses, the first one first.
+
+        Raises
+        ------
+        NoRoute
+            If the plane does not exist, or has none.
+        """
+        self.plane(plane)
+        found = [t for t in self.transports.values() if t.plane == plane and t.automatic]
+        if not found:
+            planes = ", ".join(dict.fromkeys(t.plane for t in self.transports.values()))
+            raise NoRoute(
+                f"fabric {self.name} has no transport on plane {plane!r}; it has some on: {planes}"
+            )
+        return found
+
     def transport(self, name: str) -> "Transport":
         """Return the transport called `name`, or raise `NoRoute` naming those there are."""
         if name not in self.transports:

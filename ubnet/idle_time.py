@@ -63,30 +63,22 @@ def idle_times(
 def times_by_transport(
     fabric: Fabric, src: int, dst: int, nbytes: int, op: str = WRITE, plane: str = "ub"
 ) -> dict[str, int]:
-    """Return how long each transport of a plane that joins two endpoints takes, in picoseconds.
+    """Return how long each transport takes that ``auto`` may choose, in picoseconds.
 
     Raises
     ------
     NoRoute
         If none does.
     """
-    fabric.plane(plane)
     times: dict[str, int] = {}
     refused: list[NoRoute] = []
-    for name, transport in fabric.transports.items():
-        if transport.plane != plane:
-            continue
+    for transport in fabric.automatic_transports(plane):
         try:
-            times[name] = int(idle_times(fabric, transport, src, dst, nbytes, op)[0])
+            times[transport.name] = int(idle_times(fabric, transport, src, dst, nbytes, op)[0])
         except NoRoute as error:
             refused.append(error)
     if refused and not times:
         raise refused[0]
-    if not times:
-        planes = ", ".join(dict.fromkeys(t.plane for t in fabric.transports.values()))
-        raise NoRoute(
-            f"fabric {fabric.name} has no transport on plane {plane!r}; it has some on: {planes}"
-        )
     return times
 
 
@@ -107,9 +99,9 @@ def choose_transport(
     >>> from ubnet.fabrics import load_fabric
     >>> fabric = load_fabric("cloudmatrix384", aiv_cores=8)
     >>> choose_transport(fabric, 0, 767, 512)[1]
-    'aiv: 512B in 2.076 us (sdma 11.15 us, urma 4.154 us)'
+    'aiv: 512B in 2.076 us (sdma 11.15 us)'
     >>> choose_transport(fabric, 0, 767, 64 << 20)[0].name
-    'urma'
+    'sdma'
     """
     times = times_by_transport(fabric, src, dst, nbytes, op, plane)
     best = min(times, key=lambda name: times[name])

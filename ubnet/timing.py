@@ -159,8 +159,7 @@ def pick_transport(
     s = schedule
     moved = np.flatnonzero(s.transfers)
     if not len(moved):
-        first = next((t for t in fabric.transports.values() if t.plane == plane), None)
-        return first or fabric.transport(plane), "nothing crosses the fabric"
+        return fabric.automatic_transports(plane)[0], "nothing crosses the fabric"
     active = s.dst if op == READ else s.src
     key = s.step[moved].astype(np.int64) * s.ranks + active[moved]
     _, fan = np.unique(key, return_inverse=True)

@@ -75,6 +75,8 @@ class Transport:
         Bytes on the wire per byte of payload.
     rate_cap : float
         The largest rate of one flow, in bytes/s.
+    automatic : bool
+        Whether ``auto`` may choose it.
     sources : mapping of str to str
         For each constant the letter of its source, or the word "assumed" and why.
     """
@@ -90,6 +92,7 @@ class Transport:
     engine_fraction: float = 1.0
     wire_share: float = 1.0
     rate_cap: float = np.inf
+    automatic: bool = True
     sources: Mapping[str, str] = field(default_factory=dict)
 
     def with_fraction(self, fraction: float) -> "Transport":
@@ -159,8 +162,13 @@ class Transport:
         active, passive = (src, dst) if op == WRITE else (dst, src)
         engine, startup, share = self._engine(fabric, op, active, passive, k)
         post = np.where(engine >= 0, self.post_ps, 0) * m
+        # A message of nothing holds its engine for the posting all the same: as one byte does
+        # whose share is the posting alone.
+        empty = (size == 0) & (post > 0)
+        size = np.where(empty, 1, size)
+        share[empty] = 0
         share += post * 1e-12 * fabric.capacity[engine] / np.maximum(size, 1) * self._spread(k)
-        startup += routes.latency_ps + np.where(size == 0, post, 0)
+        startup += routes.latency_ps
         ptr, link, part = _with_engine(routes, self.wire_share, engine, share)
         cap = np.where(src == dst, np.inf, self.rate_cap)
         return FlowColumns(size, startup, ptr, link, part, cap, routes.latency_ps)
