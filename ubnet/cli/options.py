@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 DEFAULT_FABRIC = "cloudmatrix384"
-TRANSPORTS_HELP = "aiv|sdma|urma|roce|vpc of CloudMatrix384, or auto: the fastest by the model (urma only when asked for)."
+TRANSPORTS_HELP = (
+    "aiv|sdma|urma|roce|vpc of CloudMatrix384, or auto: the fastest by the model (urma must be asked "
+    "for)."
+)
 
 
 def sizes_option(default: str) -> Callable[[F], F]:
