@@ -19,8 +19,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 DEFAULT_FABRIC = "cloudmatrix384"
 TRANSPORTS_HELP = (
-    "aiv|sdma|urma|roce|vpc of CloudMatrix384, or auto: the fastest by the model (urma must be asked "
-    "for)."
+    "aiv|sdma|urma|roce|vpc of CloudMatrix384, or auto: the fastest by the model (urma only when "
+    "asked for)."
 )
 
 
