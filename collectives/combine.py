@@ -16,7 +16,7 @@ from ubnet.jit import kernel
 
 from .dispatch import Dispatch, Handle
 from .layout import SendOrder
-from .quantise import Bits, Singles
+from .quantise import Bits, Singles, token_bits
 
 
 def send_back(results: Bits, handle: Handle, source: int) -> Bits:
@@ -37,6 +37,7 @@ def send_back(results: Bits, handle: Handle, source: int) -> Bits:
         If the number of rows is not that of the dispatch.
     """
     layout = handle.layout
+    results = token_bits(results, f"results on rank {handle.rank} are")
     if len(results) != layout.rows:
         raise MismatchedCall(
             f"rank {handle.rank} combines {len(results)} rows, its dispatch received "
@@ -71,9 +72,11 @@ def weighted_sum(incoming: Bits, order: SendOrder, weights: Singles) -> Bits:
     MismatchedCall
         If the shapes do not fit the dispatch.
     """
-    if len(incoming) != len(order) or weights.shape != (order.tokens, order.topk):
+    incoming = token_bits(incoming, "rows that came back are")
+    given = np.shape(weights)
+    if len(incoming) != len(order) or given != (order.tokens, order.topk):
         raise MismatchedCall(
-            f"{len(incoming)} rows and weights of shape {weights.shape} came to a combine whose "
+            f"{len(incoming)} rows and weights of shape {given} came to a combine whose "
             f"dispatch sent {len(order)} copies with weights of shape {(order.tokens, order.topk)}"
         )
     out = np.empty((order.tokens, incoming.shape[1]), dtype=np.uint16)
@@ -103,6 +106,11 @@ def combine(
     rank : int
         This rank.
     """
+    if not len(results) == len(handles) == len(dispatch.outgoing):
+        raise MismatchedCall(
+            f"{len(results)} results and {len(handles)} handles came to a combine on "
+            f"{len(dispatch.outgoing)} ranks; give those of every rank"
+        )
     rows = [send_back(y, h, rank) for y, h in zip(results, handles, strict=True)]
     return weighted_sum(np.concatenate(rows), dispatch.outgoing[rank].order, weights)
 

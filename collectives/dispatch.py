@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ubnet.errors import MismatchedCall
+from ubnet.errors import MismatchedCall, OptionError
 from ubnet.fabric import Ints
 from ubnet.jit import kernel
 
 from .fp8 import quantise_fp8, scale_groups
 from .layout import ReceiveLayout, SendOrder, receive_layout, send_order
-from .quantise import Bits, Singles, bytes_per_copy, check_quant, quantise
+from .quantise import Bits, Singles, bytes_per_copy, check_quant, quantise, token_bits
 from .token_plan import token_plan
 
 
@@ -105,11 +105,19 @@ def prepare(
     Raises
     ------
     OptionError
-        If experts are wrong or named twice, or a token that is quantised holds inf or nan.
+        If experts are wrong or named twice, tokens are no matrix of bfloat16, or a token that is
+        quantised holds inf or nan.
     MismatchedCall
         If the two arrays speak of different numbers of tokens.
     """
     check_quant(quant)
+    tokens = token_bits(tokens, f"tokens of rank {rank} are")
+    topk_idx = np.asarray(topk_idx)
+    if topk_idx.ndim != 2 or topk_idx.dtype.kind not in "iu":
+        raise OptionError(
+            f"topk_idx of rank {rank} is {topk_idx.dtype} of shape {topk_idx.shape}; give whole "
+            "numbers of shape (tokens, topk)"
+        )
     if len(tokens) != len(topk_idx):
         raise MismatchedCall(
             f"rank {rank} has {len(tokens)} tokens and experts for {len(topk_idx)}; "
@@ -229,14 +237,36 @@ class Dispatch:
         batch: int | None = None,
     ) -> None:
         self.quant = quant
-        pairs = enumerate(zip(tokens, topk_idx, strict=True))
-        self.outgoing = [prepare(x, idx, experts, quant, rank) for rank, (x, idx) in pairs]
+        self.outgoing: list[Outgoing] = []
+        given = iter(tokens)
+        for rank, idx in enumerate(topk_idx):
+            x = next(given, None)
+            if x is None:
+                raise MismatchedCall(f"rank {rank} of {len(topk_idx)} has experts and no tokens")
+            self.outgoing.append(prepare(x, idx, experts, quant, rank))
+        if not self.outgoing or next(given, None) is not None:
+            raise MismatchedCall(
+                f"there are experts for {len(topk_idx)} ranks: give tokens and topk_idx of every "
+                "rank, at least one"
+            )
+        self._check_alike()
         orders = [out.order for out in self.outgoing]
         counts = [order.expert_counts for order in orders]
         self.plan = token_plan(counts, [o.tokens for o in orders], topk_idx[0].shape[1])
         if batch is not None:
             hidden = self.outgoing[0].rows.shape[1]
             self.plan.check(batch, bytes_per_copy(hidden, quant))
+
+    def _check_alike(self) -> None:
+        """Refuse ranks whose tokens have other channels or numbers of experts than rank 0's."""
+        first = self.outgoing[0]
+        wanted = first.rows.shape[1], first.order.topk
+        for rank, out in enumerate(self.outgoing):
+            if (out.rows.shape[1], out.order.topk) != wanted:
+                raise MismatchedCall(
+                    f"rank {rank} has tokens of {out.rows.shape[1]} channels and "
+                    f"{out.order.topk} experts, rank 0 of {wanted[0]} and {wanted[1]}"
+                )
 
     def received(self, rank: int) -> Received:
         """Return what one rank receives."""

@@ -63,6 +63,32 @@ def bits(values: NDArray[Any]) -> Bits:
     return seen
 
 
+def token_bits(tokens: NDArray[Any], what: str) -> Bits:
+    """Return a matrix of bfloat16, or of its bits, as its bits.
+
+    Parameters
+    ----------
+    tokens : ndarray of bfloat16 or uint16, shape (tokens, hidden)
+        What is given.
+    what : str
+        How a message about them begins.
+
+    Raises
+    ------
+    OptionError
+        If they have another type or shape.
+    """
+    given = np.asarray(tokens)
+    if given.dtype.name == "bfloat16":
+        given = bits(np.ascontiguousarray(given))
+    if given.ndim != 2 or given.dtype != np.uint16:
+        raise OptionError(
+            f"{what} {given.dtype} of shape {given.shape}; give a matrix of bfloat16, or its bits "
+            "as uint16: ubnet.collectives.quantise.to_bf16(x)"
+        )
+    return given
+
+
 def values(held: Bits) -> NDArray[Any]:
     """Return bits as an array of ml_dtypes.bfloat16, without a copy."""
     import ml_dtypes

@@ -191,6 +191,40 @@ def test_what_does_not_fit_together_is_refused():
         weighted_sum(world.x[0][order.token], order, world.weights[0][:2])
 
 
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda x, idx: (x[:1], idx), "rank 1 of 2 has experts and no tokens"),
+        (lambda x, idx: (x, idx[:1]), "experts for 1 ranks: give tokens and topk_idx of every"),
+        (lambda x, idx: ([], []), "experts for 0 ranks"),
+        (lambda x, idx: (x, [i.astype(float) for i in idx]), "topk_idx of rank 0 is float64"),
+        (lambda x, idx: (x, [i.reshape(-1) for i in idx]), "rank 0 is int64 of shape"),
+        (lambda x, idx: ([v.astype(np.float32) for v in x], idx), "rank 0 are float32 of shape"),
+        (lambda x, idx: ([v.astype(np.int64) for v in x], idx), "rank 0 are int64 of shape"),
+        (lambda x, idx: ([v[0] for v in x], idx), "rank 0 are uint16 of shape"),
+        (lambda x, idx: ([x[0], x[1][:, :-1]], idx), "rank 1 has tokens of 23 channels"),
+        (lambda x, idx: (x, [idx[0], idx[1][:, :-1]]), "rank 1 has tokens of 24 channels and 1"),
+    ],
+)
+@pytest.mark.parametrize("quant", ["none", "int8", "fp8"])
+def test_arrays_of_a_wrong_kind_are_refused(change, words, quant):
+    world = World(2, 4, 2, [3, 3])
+    tokens, table = change(world.x, world.idx)
+    with pytest.raises((OptionError, MismatchedCall), match=words):
+        Dispatch(tokens, table, 4, quant)
+
+
+def test_bfloat16_and_its_bits_are_the_same():
+    world = World(2, 4, 2, [3, 3])
+    first = world.dispatch("none").received(0)
+    again = Dispatch([values(x) for x in world.x], world.idx, 4, "none").received(0)
+    assert np.array_equal(first.expand_x, again.expand_x)
+    back = send_back(values(first.expand_x), first.handle, 0)
+    assert np.array_equal(back, send_back(first.expand_x, first.handle, 0))
+    with pytest.raises(OptionError, match="results on rank 0 are float32"):
+        send_back(first.expand_x.astype(np.float32), first.handle, 0)
+
+
 def test_a_row_numbering_covers_every_row_once():
     counts = np.random.default_rng(0).integers(0, 4, (5, 3))
     layout = receive_layout(counts)

@@ -348,7 +348,7 @@ def test_what_is_wrong_in_a_graph_is_named(change, words):
 def test_what_is_no_graph_or_name_is_refused(given):
     with pytest.raises(FabricError, match="is no graph of networkx"):
         from_networkx(given)
-    with pytest.raises(FabricError, match="no name of a fabric|there is no fabric"):
+    with pytest.raises(FabricError, match=r"no name of a fabric|there is no fabric"):
         load_fabric(given)
 
 

@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ubnet.errors import UbnetError as UbnetError
     from ubnet.fabric import Fabric as Fabric
     from ubnet.fabric_graph import from_networkx as from_networkx
     from ubnet.fabric_graph import to_networkx as to_networkx
@@ -22,6 +23,7 @@ __version__ = "0.1.0"
 _NAMES = {
     "Fabric": "ubnet.fabric",
     "FlowSim": "ubnet.flowsim",
+    "UbnetError": "ubnet.errors",
     "compute": "ubnet.launch",
     "from_networkx": "ubnet.fabric_graph",
     "load_fabric": "ubnet.fabrics",
@@ -34,6 +36,7 @@ _NAMES = {
 __all__ = [
     "Fabric",
     "FlowSim",
+    "UbnetError",
     "compute",
     "from_networkx",
     "load_fabric",

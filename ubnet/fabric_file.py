@@ -43,7 +43,7 @@ from ubnet.builder import FabricBuilder
 from ubnet.errors import FabricError, OptionError, did_you_mean
 from ubnet.fabric import KINDS, Fabric, Ints
 from ubnet.routing import PATHS, add_graph_plane
-from ubnet.toml_table import TomlTable
+from ubnet.toml_table import MOST, TomlTable
 from ubnet.transport import OPS, Transport, ideal_transports
 
 TOP = ("fabric", "planes", "endpoints", "switches", "links", "engines", "transports")
@@ -107,6 +107,7 @@ class _FabricFile:
         if paths:
             self.policy = dict.fromkeys(self.policy, paths)
         self.declared = bool(self.policy)
+        self.joined: set[str] = set()
         self.default_paths = paths or "spray"
         self.engines: list[str] = []
         self.vertices: dict[str, int] = {}
@@ -119,6 +120,11 @@ class _FabricFile:
         for table in self.top.tables("links", LINKS):
             self._add_links(table)
         for plane, paths in self.policy.items():
+            if plane not in self.joined:
+                raise FabricError(
+                    f"{self.top.place}: plane {plane!r} has no links; write [[links]] with "
+                    f'plane = "{plane}", or leave the plane out'
+                )
             add_graph_plane(self.builder, plane, paths, forwards=self.forwards)
         self.builder.options["paths"] = next(iter(self.policy.values()), "spray")
         self._add_engines()
@@ -175,6 +181,9 @@ class _FabricFile:
         if table.flag("both", True):
             a, b = np.concatenate([a, b]), np.concatenate([b, a])
         cables = table.whole("count", 1)
+        if cables * len(a) > MOST:
+            raise FabricError(f"{table.place} makes {cables * len(a)} links, at most {MOST}")
+        self.joined.add(plane)
         # A sprayed flow uses parallel cables in equal shares, so that they are one resource.
         names = self.builder.link_names(a, b)
         bundle, labels = np.repeat(np.arange(len(a)), cables), names

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Hashable, Iterable, Mapping
+from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,13 +13,14 @@ from ubnet.errors import FabricError, UnitError, did_you_mean
 from ubnet.fabric import KINDS, Fabric
 from ubnet.routing import add_graph_plane
 from ubnet.transport import Transport, ideal_transports
-from ubnet.units import parse_rate, parse_time
+from ubnet.units import MOST_PS, parse_rate, parse_time
 
 if TYPE_CHECKING:
     import networkx as nx
 
 ENDPOINT_KEYS = ("kind", "node", "package", "rack", "memory_rate", "forwards")
 SWITCH_KEYS = ("tier", "latency_ps", "latency", "rack")
+MOST_RACK = 1_000_000
 EDGE_KEYS = ("capacity", "bandwidth", "latency_ps", "latency", "plane", "tier")
 
 
@@ -104,6 +106,8 @@ def from_networkx(
     >>> from_networkx(ring, name="ring")
     <Fabric ring: 4 die, 8 links>
     """
+    if not hasattr(graph, "nodes") or not hasattr(graph, "edges"):
+        raise FabricError(f"{graph!r} is no graph of networkx; give such as nx.cycle_graph(4)")
     title = name or str(graph.graph.get("name", "")) or "graph"
     build = FabricBuilder(title, {"paths": paths})
     vertices, forwards = _add_vertices(build, graph)
@@ -139,14 +143,18 @@ def read_graph(path: str | Path, *, paths: str = "spray") -> Fabric:
     import networkx as nx
 
     path = Path(path)
+    # What networkx raises for a file of another kind is all of these.
+    broken = ValueError, LookupError, TypeError, AttributeError, SyntaxError, nx.NetworkXException
     try:
         if path.suffix == ".json":
-            graph = nx.node_link_graph(json.loads(path.read_text(encoding="utf-8")), edges="edges")
+            data = json.loads(path.read_text(encoding="utf-8"))
+            # networkx before 3.4 called them links.
+            graph = nx.node_link_graph(data, edges="edges" if "edges" in data else "links")
         else:
             graph = nx.read_graphml(path)
     except OSError as error:
         raise FabricError(f"cannot read fabric file {path}: {error.strerror}") from None
-    except (ValueError, KeyError, TypeError, SyntaxError, nx.NetworkXError) as error:
+    except broken as error:
         raise FabricError(f"{path} is no graph of networkx: {error!r}") from None
     for _, _, data in graph.edges(data=True):
         # GraphML's own names of the edges say nothing about a fabric.
@@ -176,7 +184,7 @@ def _add_vertices(build: FabricBuilder, graph: "nx.Graph") -> tuple[dict[Hashabl
             kind,
             node=nodes.setdefault(node, len(nodes)),
             package=packages.setdefault(package, len(packages)),
-            rack=data.get("rack", 0),
+            rack=_whole(f"node {vertex!r}", data, "rack", MOST_RACK, least=-1),
             memory_rate=_rate(f"node {vertex!r}", data, ("memory_rate",), np.inf),
         )
         vertices[vertex] = int(number[0])
@@ -187,8 +195,9 @@ def _add_vertices(build: FabricBuilder, graph: "nx.Graph") -> tuple[dict[Hashabl
             place = f"switch {vertex!r}"
             _check_keys(place, data, SWITCH_KEYS)
             latency = _latency(place, data)
+            rack = _whole(place, data, "rack", MOST_RACK, least=-1)
             added = build.add_switches(
-                [str(vertex)], str(data["tier"]), latency_ps=latency, rack=data.get("rack", 0)
+                [str(vertex)], str(data["tier"]), latency_ps=latency, rack=rack
             )
             vertices[vertex] = int(added[0])
     return vertices, forwards
@@ -204,7 +213,8 @@ def _add_edges(
         _check_keys(place, data, EDGE_KEYS)
         rate = _rate(place, data, ("capacity", "bandwidth"), None)
         row = (vertices[a], vertices[b], rate, _latency(place, data))
-        rows = groups.setdefault((data.get("plane", "net"), data.get("tier", "link")), [])
+        names = (str(data.get("plane", "net")), str(data.get("tier", "link")))
+        rows = groups.setdefault(names, [])
         rows.append(row)
         if not graph.is_directed():
             rows.append((row[1], row[0], *row[2:]))
@@ -235,14 +245,26 @@ def _rate(
         rate = parse_rate(value) if isinstance(value, str) else float(value)
     except (UnitError, TypeError, ValueError) as error:
         raise FabricError(f"{place} of the graph: {found[0]} is wrong: {error}") from None
-    if not rate > 0:
+    # Only what is not limited at all, such as the memory of an endpoint, is infinite.
+    if not 0 < rate < np.inf and not (rate == default == np.inf):
         raise FabricError(f"{place} of the graph: {found[0]} is {value!r}, give a rate above 0")
     return rate
 
 
+def _whole(place: str, data: Mapping[str, Any], key: str, most: int, *, least: int = 0) -> int:
+    """Return a whole number, by default 0; GraphML may have written it as a float."""
+    value = data.get(key, 0)
+    number = isinstance(value, Real) and not isinstance(value, bool)
+    if not number or not least <= value <= most or value != int(value):
+        raise FabricError(
+            f"{place} of the graph: {key} is {value!r}, give a whole number from {least} to {most}"
+        )
+    return int(value)
+
+
 def _latency(place: str, data: Mapping[str, Any]) -> int:
     if "latency" not in data:
-        return int(data.get("latency_ps", 0))
+        return _whole(place, data, "latency_ps", MOST_PS)
     value = data["latency"]
     if not isinstance(value, str):
         raise FabricError(

@@ -1,6 +1,7 @@
 """Fabrics by name: those that ubnet brings, and those of a user's file."""
 
 from inspect import signature
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,10 @@ def load_fabric(name: str | Path, **options: Any) -> Fabric:
     """
     from ubnet.topologies import FABRICS
 
+    if not isinstance(name, (str, PathLike)):
+        raise FabricError(
+            f"{name!r} is no name of a fabric; give one of {', '.join(FABRICS)}, or a file"
+        )
     if str(name) in FABRICS:
         make = FABRICS[str(name)]
         _check_options(name, options, list(signature(make).parameters))

@@ -96,15 +96,20 @@ def make_world(
         If an option is outside of what is allowed.
     """
     from ubnet.clock import ClockOptions
+    from ubnet.fabric import Fabric
     from ubnet.fabrics import load_fabric
     from ubnet.protocol import EAGER_BYTES
     from ubnet.world import World, WorldOptions, check_ranks
 
     if rendezvous not in RENDEZVOUS:
         raise OptionError(f"rendezvous is {rendezvous!r}; {did_you_mean(rendezvous, RENDEZVOUS)}")
-    if eager_bytes is not None and eager_bytes < 0:
-        raise OptionError(f"eager messages of up to {eager_bytes} bytes: give 0 or more")
-    if isinstance(fabric, str):
+    for name, given in (("ranks", ranks), ("eager_bytes", eager_bytes), ("shuffle", shuffle)):
+        if given is not None and not hasattr(given, "__index__"):
+            raise OptionError(f"{name} is {given!r}; give a whole number, such as {name}=8")
+    for name, given in (("eager_bytes", eager_bytes), ("shuffle", shuffle)):
+        if given is not None and given < 0:
+            raise OptionError(f"{name} is {given}; give 0 or more")
+    if not isinstance(fabric, Fabric):
         fabric = load_fabric(fabric, **({} if paths is None else {"paths": paths}))
     elif paths is not None:
         raise OptionError("paths belongs to a fabric given by name; build yours with it")

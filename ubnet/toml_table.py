@@ -1,14 +1,22 @@
 """A table of a user's TOML file, read strictly: a typo is answered with the key and the place."""
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import product
+from string import Formatter
 from typing import Any
 
 from ubnet.errors import FabricError, UnitError, did_you_mean
 from ubnet.units import parse_rate, parse_time
 
-_MOST = 1_000_000
+MOST = 1_000_000
+"""An entry stands for no more endpoints, switches or links than this."""
+
+HIGHEST = 1e6
+"""The largest plain number, such as a share."""
+
 _REQUIRED = object()
+_WIDTH = re.compile(r"(0?[1-9])?\Z")
 
 
 class TomlTable:
@@ -70,18 +78,19 @@ class TomlTable:
         return bool(self._typed(key, default, bool, f"write {key} = true or false"))
 
     def whole(self, key: str, default: int) -> int:
-        """Return a whole number of at least 1."""
-        number = int(self._typed(key, default, int, f"write {key} = 1 or more"))
-        if number < 1 or self.values.get(key) is True:
-            raise FabricError(f"{self.place}: {key} is {number}, write 1 or more")
-        return number
+        """Return a whole number from 1 to `MOST`."""
+        right = f"write {key} = 1 or more, up to {MOST}"
+        number = self._typed(key, default, int, right)
+        if isinstance(number, bool) or not 1 <= number <= MOST:
+            raise FabricError(f"{self.place}: {key} is {number!r}; {right}")
+        return int(number)
 
     def number(self, key: str, default: float, *, low: float) -> float:
         """Return a number of at least `low`."""
-        value = float(self._typed(key, default, (int, float), f"write {key} = {low:g} or more"))
-        if not value >= low or isinstance(self.values.get(key), bool):
-            raise FabricError(f"{self.place}: {key} is {value}, write {low:g} or more")
-        return value
+        value = self._typed(key, default, (int, float), f"write {key} = {low:g} or more")
+        if isinstance(value, bool) or not low <= value <= HIGHEST:
+            raise FabricError(f"{self.place}: {key} is {value!r}; write {low:g} or more")
+        return float(value)
 
     def rate(self, key: str, default: Any = _REQUIRED) -> float:
         """Return a rate above zero in bytes/s, from a text with its unit."""
@@ -110,30 +119,40 @@ class TomlTable:
         turns = 1
         for choices in values.values():
             turns *= len(choices)
-        if turns > _MOST:
-            raise FabricError(f"{self.place}: for makes {turns} entries, at most {_MOST}")
+        if turns > MOST:
+            raise FabricError(f"{self.place}: for makes {turns} entries, at most {MOST}")
         return [dict(zip(values, turn, strict=True)) for turn in product(*values.values())]
 
     def fill(self, key: str, turn: Mapping[str, Any], default: str | None = None) -> str:
         """Return a text with its ``{variables}`` replaced by those of a turn."""
         pattern = self.text(key) if default is None else self.text(key, default)
+        for name in self._variables(key, pattern):
+            if name not in turn:
+                known = ", ".join(turn) or "none: write for = {n = 2}"
+                raise FabricError(
+                    f"{self.place}: {key} = {pattern!r} uses {{{name}}}, which for does not "
+                    f"give (it gives {known})"
+                )
+        return pattern.format_map(turn)
+
+    def _variables(self, key: str, pattern: str) -> list[str]:
+        """Return the variables of a pattern; Python's other ways to format are refused."""
         try:
-            return pattern.format_map(turn)
-        except KeyError as error:
-            known = ", ".join(turn) or "none: write for = {n = 2}"
-            raise FabricError(
-                f"{self.place}: {key} = {pattern!r} uses {{{error.args[0]}}}, which for does not "
-                f"give (it gives {known})"
-            ) from None
-        except (ValueError, IndexError, AttributeError, TypeError):
-            raise FabricError(
-                f"{self.place}: {key} = {pattern!r} is no pattern; write {{n}} or {{n:02}}"
-            ) from None
+            parts = [part[1:] for part in Formatter().parse(pattern) if part[1] is not None]
+        except ValueError:
+            parts = [("", "", None)]
+        for name, width, conversion in parts:
+            plain = (name or "").isidentifier() and conversion is None
+            if not plain or not _WIDTH.match(width or ""):
+                raise FabricError(
+                    f"{self.place}: {key} = {pattern!r} is no pattern; write {{n}} or {{n:02}}"
+                )
+        return [str(name) for name, _, _ in parts]
 
     def _range(self, name: str, count: Any) -> Sequence[Any]:
-        if isinstance(count, list):
+        if isinstance(count, list) and all(type(value) in (int, str) for value in count):
             return count
-        if isinstance(count, int) and not isinstance(count, bool) and 0 <= count <= _MOST:
+        if isinstance(count, int) and not isinstance(count, bool) and 0 <= count <= MOST:
             return range(count)
         raise FabricError(
             f"{self.place}: for.{name} is {count!r}; write a count such as 16 or a list [0, 2, 5]"

@@ -12,8 +12,8 @@ PS_PER_NS = 10**3
 MOST_BYTES = 2**50
 """A larger size (above 1 PiB) is refused: its virtual time might not fit into 64 bits."""
 
-MOST_PS = 2**60
-"""A longer time (13 days) is refused: the sum of a few of them would not fit into 64 bits."""
+MOST_PS = 2**56
+"""A longer time (20 hours) is refused: the sum of many of them would not fit into 64 bits."""
 
 SIZES = {"B": 1, "": 1}
 SIZES |= {f"{p}B": 1000**k for k, p in enumerate("kMGT", start=1)}
