@@ -72,12 +72,12 @@ class Accesses:
         arrived = _event(post, post.target, 2, lambda: self._arrived(post, place))
         origin, target = self._endpoints[post.rank], self._endpoints[post.target]
         if post.way == GET:
-            self._network.read(target, origin, post.returns, arrived)
+            self._network.read(target, origin, post.returns, arrived, GET)
             return
         leaves = None
         if post.local >= 0:
             leaves = _event(post, post.target, 1, lambda: self._end(post, post.local, LEFT))
-        self._network.write(origin, target, post.brings, leaves, arrived)
+        self._network.write(origin, target, post.brings, leaves, arrived, post.way)
 
     def lock(self, post: Lock) -> None:
         """Ask for a lock."""
@@ -87,7 +87,8 @@ class Accesses:
             if self._locks.setdefault(post.window, LockQueue()).ask(claim):
                 self._grant(claim)
 
-        self._message(post.rank, post.home, None, _event(post, post.home, 2, asked))
+        arrives = _event(post, post.home, 2, asked)
+        self._message(post.rank, post.home, None, arrives, "lock")
 
     def unlock(self, post: Unlock) -> None:
         """Give a lock back; the origin goes on as soon as the word has left it."""
@@ -98,7 +99,7 @@ class Accesses:
 
         leaves = _event(post, post.home, 1, lambda: self._end(post, post.number, UNLOCKED))
         arrives = _event(post, post.home, 2, given_back)
-        self._message(post.rank, post.home, leaves, arrives)
+        self._message(post.rank, post.home, leaves, arrives, "unlock")
 
     def _arrived(self, post: Reach, place: int) -> None:
         if place < 0:
@@ -120,9 +121,9 @@ class Accesses:
             self._finish(post)
             return
         origin, target = self._endpoints[post.rank], self._endpoints[post.target]
-        known = _event(post, post.rank, 3, lambda: self._finish(post))
+        known = _event(post, post.target, 3, lambda: self._finish(post))
         if post.way == ATOMIC:
-            self._network.write(target, origin, post.returns, None, known)
+            self._network.write(target, origin, post.returns, None, known, "reply")
         else:
             self._network.signal(target, origin, known)
 
@@ -142,11 +143,13 @@ class Accesses:
             self._complete(claim.rank, done)
 
         event = Event(claim.rank, claim.home, claim.number, 3, granted)
-        self._message(claim.home, claim.rank, None, event)
+        self._message(claim.home, claim.rank, None, event, "grant")
 
-    def _message(self, source: int, target: int, leaves: Event | None, arrives: Event) -> None:
+    def _message(
+        self, source: int, target: int, leaves: Event | None, arrives: Event, what: str
+    ) -> None:
         there, here = self._endpoints[target], self._endpoints[source]
-        self._network.write(here, there, CONTROL_BYTES, leaves, arrives)
+        self._network.write(here, there, CONTROL_BYTES, leaves, arrives, what)
 
 
 def _event(

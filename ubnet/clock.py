@@ -36,6 +36,7 @@ from ubnet.network import Network
 from ubnet.plans import Plans
 from ubnet.pollers import TEST, Pollers
 from ubnet.protocol import EAGER_BYTES, Protocol
+from ubnet.recording import Recorder
 from ubnet.transport import Transport
 
 UNLOGGED = ("sent", "found", "none", LEFT, WRITTEN, ANSWERED, LOCKED, UNLOCKED)
@@ -164,6 +165,12 @@ class Clock:
         delivery.replays, self._gatherings.replays = self._gatherings.replays, []
         delivery.values, self._gatherings.values = self._gatherings.values, {}
         return delivery
+
+    def record(self) -> Recorder:
+        """Take down all transfers and collective operations from now on."""
+        recorder = Recorder(lambda: self.now_ps)
+        self.network.follower = self._gatherings.recorder = recorder
+        return recorder
 
     def undelivered(self) -> list[Letter]:
         """Return the messages that nobody has received."""

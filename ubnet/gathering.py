@@ -17,6 +17,7 @@ from ubnet.fabric import Ints
 from ubnet.message import Completion, Join, Replay
 from ubnet.network import Event, Network
 from ubnet.plans import Plan, Plans
+from ubnet.recording import Recorder
 
 Complete = Callable[[int, Completion], None]
 
@@ -53,6 +54,7 @@ class Gatherings:
         self._count: dict[tuple[int, int], int] = {}
         self._open: dict[tuple[int, int], _Gathering] = {}
         self._touched: dict[tuple[int, int], _Gathering] = {}
+        self.recorder: Recorder | None = None
         self.replays: list[Replay] = []
         self.values: dict[tuple[int, int], Sequence[Any]] = {}
 
@@ -72,6 +74,8 @@ class Gatherings:
             _check_alike(other, join)
             break
         gathering.joins[join.group.index(join.rank)] = join
+        if self.recorder is not None and join.maker is not None:
+            self.recorder.joined(join)
         self._touched[key] = gathering
 
     def settle(self) -> None:
@@ -100,6 +104,8 @@ class Gatherings:
             assert first.maker is not None
             plan = self._plans.plan(first.maker, parts, first.group, first.itemsize)
             gathering.plan = plan
+            if self.recorder is not None:
+                self.recorder.gathered(first, plan.schedule)
             gathering.posted = np.zeros(len(plan.flows), dtype=bool)
             gathering.flow_id = np.full(len(plan.flows), -1)
             gathering.moved = np.zeros(len(plan.schedule), dtype=bool)
@@ -134,6 +140,8 @@ class Gatherings:
         return Event(join.rank, join.rank, join.number, 0, ended)
 
     def _rank_ended(self, gathering: _Gathering, join: Join) -> None:
+        if self.recorder is not None:
+            self.recorder.finished(join)
         everybody = len(gathering.joins) == len(join.group)
         if not gathering.all_moved and all(j.real for j in gathering.joins.values()):
             self._move(gathering, everybody)

@@ -19,6 +19,7 @@ from ubnet.own_files import is_own
 from ubnet.plans import Plans
 from ubnet.processes import Processes
 from ubnet.rank import Rank, RankGreenlet
+from ubnet.recording import Recorder
 from ubnet.schedule import Schedule
 
 HUB = -1
@@ -56,6 +57,8 @@ class Host:
         Where each rank of the world sits.
     labels : dict of int to str
         What reports call a communicator or a window.
+    recorder : Recorder or None
+        What takes down the ranks' waits, where they are recorded.
     kept : dict
         What a face keeps for all ranks of this process, by names of its own.
     exposures : Exposures
@@ -81,6 +84,7 @@ class Host:
         self.kept: dict[Any, Any] = {}
         self.endpoint_names: list[str] = []
         self.error: BaseException | None = None
+        self.recorder: Recorder | None = None
         self.enter: Callable[[int], None] = lambda rank: None
         self.ranks = {number: Rank(number, self) for number in ranks}
         self._greenlets: dict[int, RankGreenlet] = {}
@@ -145,11 +149,10 @@ class Host:
             local.move(schedule, ops)
             return
         number = local.first.group[next(iter(local.calls))]
+        local.enter = lambda inside: self.enter(number if inside else HUB)
         self._mover = RankGreenlet(lambda: local.move(schedule, ops))
         self._mover.rank = self.ranks[number]
-        self.enter(number)
         self._mover.switch()
-        self.enter(HUB)
         self._mover = None
         if local.failure is not None and self.error is None:
             self.error = local.failure

@@ -6,7 +6,7 @@ switches and cables later. A *read* ends once, at the reader.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -38,6 +38,14 @@ class Event(NamedTuple):
     handle: Callable[[], None]
 
 
+class Follower(Protocol):
+    """What takes down each transfer."""
+
+    def follow(self, event: Event, what: str, nbytes: int) -> Event:
+        """Return the event of a transfer's end, which takes the transfer down as well."""
+        ...
+
+
 class _Flow(NamedTuple):
     """One flow of the batch: its cost, whether it follows the one before, what its end means."""
 
@@ -65,10 +73,16 @@ class Network:
         Capacity of every resource, memories of the endpoints included.
     choose : callable
         ``choose(src, dst, nbytes, op)`` returns the transport of a transfer.
+
+    Attributes
+    ----------
+    follower : Follower or None
+        What takes transfers down, where they are recorded.
     """
 
     def __init__(self, fabric: Fabric, capacity: Floats, choose: Chooser) -> None:
         self.sim = FlowSim(capacity)
+        self.follower: Follower | None = None
         self._fabric = fabric
         self._choose = choose
         self._costs: dict[tuple[int, int, int, str], tuple[_Flow, int]] = {}
@@ -98,15 +112,27 @@ class Network:
         self.flush()
         return self.sim.next_event() is not None
 
-    def write(self, src: int, dst: int, nbytes: int, sent: Event | None, arrived: Event) -> None:
-        """Start a write from endpoint `src` to endpoint `dst`."""
+    def write(
+        self,
+        src: int,
+        dst: int,
+        nbytes: int,
+        sent: Event | None,
+        arrived: Event,
+        what: str = "message",
+    ) -> None:
+        """Start a write from endpoint `src` to endpoint `dst`; `what` is for the recording."""
+        if self.follower is not None:
+            arrived = self.follower.follow(arrived, what, nbytes)
         flow, latency_ps = self._cost(src, dst, nbytes, WRITE)
         leaves = flow.startup_ps - latency_ps
         self._batch.append(flow._replace(startup_ps=leaves, event=sent))
         self._batch.append(_Flow(0, latency_ps, _NO_LINK, _NO_SHARE, np.inf, True, arrived))
 
-    def read(self, src: int, dst: int, nbytes: int, arrived: Event) -> None:
-        """Start a read by endpoint `dst` from endpoint `src`."""
+    def read(self, src: int, dst: int, nbytes: int, arrived: Event, what: str) -> None:
+        """Start a read by endpoint `dst` from endpoint `src`; `what` is for the recording."""
+        if self.follower is not None:
+            arrived = self.follower.follow(arrived, what, nbytes)
         self._batch.append(self._cost(src, dst, nbytes, READ)[0]._replace(event=arrived))
 
     def signal(self, src: int, dst: int, arrived: Event) -> None:

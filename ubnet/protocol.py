@@ -74,6 +74,7 @@ class Protocol:
             send.nbytes if eager else CONTROL_BYTES,
             sent=eager and send.mode != "buffered",
             arrived=lambda: self._arrived(letter),
+            what="message" if eager else "request",
         )
 
     def receive(self, receive: Receive) -> None:
@@ -105,7 +106,7 @@ class Protocol:
         elif self._rendezvous == "read":
             src, dst = self._endpoints[send.rank], self._endpoints[send.dest]
             event = self._event(letter, 3, lambda: self._moved(letter, receive))
-            self._network.read(src, dst, send.nbytes, event)
+            self._network.read(src, dst, send.nbytes, event, "data")
         else:
             self._write(
                 letter,
@@ -114,6 +115,7 @@ class Protocol:
                 CONTROL_BYTES,
                 sent=False,
                 arrived=lambda: self._granted(letter, receive),
+                what="grant",
             )
 
     def _granted(self, letter: Letter, receive: Receive) -> None:
@@ -125,6 +127,7 @@ class Protocol:
             send.nbytes,
             sent=send.mode != "buffered",
             arrived=lambda: self._received(letter, receive),
+            what="data",
         )
 
     def _moved(self, letter: Letter, receive: Receive) -> None:
@@ -141,6 +144,7 @@ class Protocol:
         *,
         sent: bool,
         arrived: Callable[[], None],
+        what: str,
     ) -> None:
         leaves = self._event(letter, 1, lambda: self._sent(letter)) if sent else None
         self._network.write(
@@ -149,6 +153,7 @@ class Protocol:
             nbytes,
             leaves,
             self._event(letter, 2, arrived),
+            what,
         )
 
     def _event(self, letter: Letter, order: int, handle: Callable[[], None]) -> Event:

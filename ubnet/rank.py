@@ -324,7 +324,10 @@ class Rank:
 
     def _switch(self, waits_in: str, pendings: list[Pending]) -> None:
         self.waits_in, self.waits_for = waits_in, pendings
+        since_ps = self.now_ps
         self.host.suspend()
+        if self.host.recorder is not None:
+            self.host.recorder.suspended(self.number, waits_in, pendings, since_ps)
         self._cpu = thread_time() if self.host.compute_scale else 0.0
 
 

@@ -18,6 +18,7 @@ from ubnet.plans import Plans
 from ubnet.processes import HOLDER, Processes
 from ubnet.rank import Rank
 from ubnet.real_mpi import under_mpirun
+from ubnet.recording import Recorder, Recording
 from ubnet.stall import deadlock_text, waiting_line
 
 
@@ -57,12 +58,15 @@ class Result:
         SHA-256 of the event lines.
     report : dict of str to float
         Bytes that each resource has carried (share counted), those that carried any.
+    recording : Recording or None
+        What ranks did when, where the world was told to record.
     """
 
     values: list[Any]
     time_ps: int
     digest: str
     report: dict[str, float]
+    recording: Recording | None = None
 
 
 class World:
@@ -94,6 +98,7 @@ class World:
         self._log = EventLog(options.events)
         plans = Plans(fabric, self.endpoints, options.clock.transport)
         self._clock: Clock | None = None
+        self._recorders: list[Recorder] = []
         if self._processes is None or self._processes.process == HOLDER:
             self._clock = Clock(fabric, self.endpoints, plans, options.clock, self._log)
         seed = options.shuffle_seed
@@ -107,6 +112,14 @@ class World:
             shuffle=None if seed is None else np.random.default_rng(seed),
         )
         self.host.endpoint_names = [fabric.endpoints[place].name for place in self.endpoints]
+
+    def record(self) -> None:
+        """Take down what the ranks do when; the result holds it."""
+        host = self.host
+        host.recorder = Recorder(lambda: host.now_ps)
+        self._recorders = [host.recorder]
+        if self._clock is not None:
+            self._recorders.append(self._clock.record())
 
     def run(self, main: Callable[[Rank], Any]) -> Result:
         """Run ``main(rank)`` on every rank until all have returned.
@@ -175,17 +188,20 @@ class World:
                 for number, rank in self.host.ranks.items()
             ]
         values = self.host.values if end.reason == "finished" else {}
-        share = (lines, values, self._log.digest(), self._time_ps(), self._carried())
+        recordings = [recorder.recording for recorder in self._recorders]
+        share = (lines, values, self._log.digest(), self._time_ps(), self._carried(), recordings)
         shared = [share] if self._processes is None else self._processes.share(share)
         if self._processes is not None:
             self._processes.close()
         lines = [line for part in shared for line in part[0]]
-        _, _, digest, time_ps, carried = shared[HOLDER]
+        _, _, digest, time_ps, carried, _ = shared[HOLDER]
         if end.reason != "finished":
             _raise(end, deadlock_text(time_ps, lines), self.host.error)
         values = {number: value for part in shared for number, value in part[1].items()}
         ordered = [values[number] for number in range(self.host.size)]
-        return Result(ordered, time_ps, digest, carried)
+        recordings = [recording for part in shared for recording in part[5]]
+        joined = recordings[0].join(recordings[1:]) if recordings else None
+        return Result(ordered, time_ps, digest, carried, joined)
 
     def _time_ps(self) -> int:
         return 0 if self._clock is None else self._clock.now_ps

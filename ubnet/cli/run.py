@@ -12,7 +12,7 @@ from ubnet.cli.options import DEFAULT_FABRIC, TRANSPORTS_HELP
 from ubnet.errors import OutputError, UbnetError
 
 if TYPE_CHECKING:
-    from ubnet.world import Result
+    from ubnet.world import Result, World
 
 
 @click.command(context_settings={"allow_interspersed_args": False})
@@ -69,6 +69,16 @@ if TYPE_CHECKING:
     help="Write a line for each event: time_ps, kind, source, destination, tag, bytes.",
 )
 @click.option(
+    "--trace",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write a Chrome trace of ranks and transfers, which Perfetto opens.",
+)
+@click.option(
+    "--summary",
+    is_flag=True,
+    help="Print each rank's time in its calls, its bytes and busiest peer, and the busiest links.",
+)
+@click.option(
     "--shuffle",
     type=click.IntRange(0),
     metavar="SEED",
@@ -83,6 +93,8 @@ def run(
     place: str,
     eager: str,
     events: Path | None,
+    trace: Path | None,
+    summary: bool,
     tag_output: bool,
     digest: bool,
     **options: Any,
@@ -98,7 +110,11 @@ def run(
 
     install()
     script = Program(program, arguments)
-    with _reported_once(), _opened(events) as file:
+    with (
+        _reported_once(),
+        _opened(events, "events") as file,
+        _opened(trace, "trace") as trace_file,
+    ):
         from ubnet.launch import make_world
 
         world = make_world(
@@ -109,8 +125,14 @@ def run(
             **options,
         )
         world.host.enter = script.enter
+        if trace is not None or summary:
+            world.record()
         with script.in_place(), _tagged(tag_output):
             result = world.run(script.run)
+        if trace_file is not None:
+            _write_trace(trace_file, result, world)
+    if summary and _speaks():
+        _print_summary(result, world)
     if digest and _speaks():
         _print_digest(result)
 
@@ -118,6 +140,21 @@ def run(
 def _print_digest(result: "Result") -> None:
     click.echo(f"virtual time {result.time_ps} ps")
     click.echo(f"digest {result.digest}")
+
+
+def _write_trace(file: IO[str], result: "Result", world: "World") -> None:
+    from ubnet.report.chrome_trace import write_trace
+
+    assert result.recording is not None
+    write_trace(file, result.recording, world.host.endpoint_names)
+
+
+def _print_summary(result: "Result", world: "World") -> None:
+    from ubnet.report.summary import busiest_links, print_summary
+
+    assert result.recording is not None
+    links = busiest_links(result.report, world.fabric, result.time_ps)
+    print_summary(sys.stdout, result.recording, world.host.size, links, result.time_ps)
 
 
 def _speaks() -> bool:
@@ -139,20 +176,20 @@ def _reported_once() -> Iterator[None]:
 
 
 @contextmanager
-def _opened(events: Path | None) -> Iterator[IO[str] | None]:
-    """Open the file of event lines, in the process that has the events.
+def _opened(path: Path | None, what: str) -> Iterator[IO[str] | None]:
+    """Open a file for output, in the process that has what goes there.
 
     All processes learn whether it could be opened, so that they end together.
     """
-    if events is None:
+    if path is None:
         yield None
         return
     file, problem = None, ""
     if _speaks():
         try:
-            file = events.open("w", encoding="utf-8")
+            file = path.open("w", encoding="utf-8")
         except OSError as error:
-            problem = f"the events cannot be written to {events}: {error.strerror}"
+            problem = f"the {what} cannot be written to {path}: {error.strerror}"
     problem = _told_by_the_first(problem)
     if problem:
         raise OutputError(problem)
