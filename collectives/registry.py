@@ -16,6 +16,8 @@ from . import (
     broadcast,
     gather,
     gather_v,
+    neighbor_all_gather,
+    neighbor_all_to_all,
     reduce,
     reduce_scatter,
     reduce_scatter_v,
@@ -204,3 +206,9 @@ _ALL = (
 )
 
 OPERATIONS: dict[str, Operation] = {known.name: known for known in _ALL}
+
+NEIGHBOURHOODS: dict[str, Mapping[str, Callable[..., Schedule]]] = {
+    "neighbor_all_gather": neighbor_all_gather.ALGORITHMS,
+    "neighbor_all_to_all": neighbor_all_to_all.ALGORITHMS,
+}
+"""The operations among neighbours, and their algorithms: a topology says who these are."""

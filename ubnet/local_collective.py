@@ -6,7 +6,7 @@ the level runs in the order of the operations, so that sums come out the same ho
 are spread.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 import numpy as np
@@ -41,6 +41,11 @@ class LocalCollective:
         The process that hosts each rank of the world.
     wire : Wire or None
         What carries bytes to other processes.
+
+    Attributes
+    ----------
+    enter : callable
+        Called with True before a reduction of the program's own runs, with False after it.
     """
 
     def __init__(self, process_of: Ints, wire: Wire | None) -> None:
@@ -54,6 +59,7 @@ class LocalCollective:
         self._left = 0
         self._reduce: Any = None
         self.failure: Exception | None = None
+        self.enter: Callable[[bool], None] = lambda inside: None
 
     @property
     def first(self) -> Collective:
@@ -98,8 +104,9 @@ class LocalCollective:
 
     def _touches(self, schedule: Schedule, home: Ints, ops: Ints | slice) -> NDArray[np.bool_]:
         """Return which of the operations read or write memory of this process."""
-        here: NDArray[np.bool_] = home[schedule.src[ops]] == self._here
-        return here | (home[schedule.dst[ops]] == self._here)
+        either: NDArray[np.bool_] = home[schedule.src[ops]] == self._here
+        either |= home[schedule.dst[ops]] == self._here
+        return either
 
     def _reduction(self) -> Any:
         """Return the reduction; the first exception of a user's own is kept in `failure`.
@@ -111,11 +118,14 @@ class LocalCollective:
             return given
 
         def combine(left: NDArray[Any], right: NDArray[Any]) -> Any:
+            self.enter(True)
             try:
                 return given(left, right) if self.failure is None else left
             except Exception as error:
                 self.failure = error
                 return left
+            finally:
+                self.enter(False)
 
         return combine
 

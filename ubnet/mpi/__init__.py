@@ -6,7 +6,6 @@ for all ranks; communicators that a rank makes are its own.
 """
 
 from .comm import COMM_NULL, COMM_SELF, COMM_WORLD, Comm, Intracomm
-from .comm import compute_dims as Compute_dims
 from .constants import (
     ANY_SOURCE,
     ANY_TAG,
@@ -51,13 +50,15 @@ from .constants import (
     BottomType,
     InPlaceType,
 )
-from .datatype import DATATYPES, Datatype
+from .datatype import (
+    DATATYPES,
+    Datatype,
+)
 from .environment import (
     Alloc_mem,
-    Attach_buffer,
-    Detach_buffer,
     Finalize,
     Free_mem,
+    Get_hw_resource_info,
     Get_library_version,
     Get_processor_name,
     Get_version,
@@ -72,6 +73,13 @@ from .environment import (
     Wtime,
     get_vendor,
 )
+from .errhandler import (
+    ERRHANDLER_NULL,
+    ERRORS_ABORT,
+    ERRORS_ARE_FATAL,
+    ERRORS_RETURN,
+    Errhandler,
+)
 from .exception import (
     ERR_LASTCODE,
     ERROR_CLASSES,
@@ -80,91 +88,133 @@ from .exception import (
     Get_error_class,
     Get_error_string,
 )
+from .grequest import Grequest
 from .group import GROUP_EMPTY, GROUP_NULL, Group
+from .helper_names import HELPER_NAMES
+from .info import INFO_ENV, INFO_NULL, Info
 from .matched import MESSAGE_NO_PROC, MESSAGE_NULL, Message
+from .memory import Aint_add, Aint_diff, Get_address, buffer
+from .numbers_by_name import NUMBERS
 from .op import OPS, Op
 from .pickling import Pickle, pickle
 from .request import REQUEST_NULL, Prequest, Request
+from .send_buffers import (
+    BUFFER_AUTOMATIC,
+    Attach_buffer,
+    BufferAutomaticType,
+    Detach_buffer,
+    Flush_buffer,
+    Iflush_buffer,
+)
 from .status import Status
+from .third_tier import FILE_NULL, FUNCTIONS, SESSION_NULL, File, Session
+from .topocomm import Cartcomm, Distgraphcomm, Graphcomm, Topocomm
+from .topology import compute_dims as Compute_dims
 from .win import WIN_NULL, Win
 
+memory = buffer
+
 __all__ = [
+    "Aint_add",
+    "Aint_diff",
+    "Alloc_mem",
     "ANY_SOURCE",
     "ANY_TAG",
-    "Alloc_mem",
     "Attach_buffer",
     "BOTTOM",
-    "BSEND_OVERHEAD",
     "BottomType",
+    "BSEND_OVERHEAD",
+    "buffer",
+    "BUFFER_AUTOMATIC",
+    "BufferAutomaticType",
+    "Cartcomm",
+    "Comm",
     "COMM_NULL",
     "COMM_SELF",
     "COMM_WORLD",
-    "CONGRUENT",
-    "Comm",
     "Compute_dims",
+    "CONGRUENT",
     "Datatype",
     "Detach_buffer",
+    "Distgraphcomm",
     "ERR_LASTCODE",
+    "Errhandler",
+    "ERRHANDLER_NULL",
+    "ERRORS_ABORT",
+    "ERRORS_ARE_FATAL",
+    "ERRORS_RETURN",
     "Exception",
+    "File",
+    "FILE_NULL",
     "Finalize",
+    "Flush_buffer",
     "Free_mem",
-    "GROUP_EMPTY",
-    "GROUP_NULL",
+    "Get_address",
     "Get_error_class",
     "Get_error_string",
+    "Get_hw_resource_info",
     "Get_library_version",
     "Get_processor_name",
+    "get_vendor",
     "Get_version",
+    "Graphcomm",
+    "Grequest",
     "Group",
+    "GROUP_EMPTY",
+    "GROUP_NULL",
     "IDENT",
+    "Iflush_buffer",
     "IN_PLACE",
-    "InPlaceType",
+    "Info",
+    "INFO_ENV",
+    "INFO_NULL",
     "Init",
     "Init_thread",
+    "InPlaceType",
     "Intracomm",
     "Is_finalized",
     "Is_initialized",
     "Is_thread_main",
+    "LOCK_EXCLUSIVE",
+    "LOCK_SHARED",
     "MAX_ERROR_STRING",
     "MAX_LIBRARY_VERSION_STRING",
     "MAX_OBJECT_NAME",
     "MAX_PROCESSOR_NAME",
+    "memory",
+    "Message",
     "MESSAGE_NO_PROC",
     "MESSAGE_NULL",
-    "Message",
-    "Op",
-    "PROC_NULL",
-    "Pcontrol",
-    "Pickle",
-    "Prequest",
-    "Query_thread",
-    "REQUEST_NULL",
-    "ROOT",
-    "Request",
-    "SIMILAR",
-    "SUBVERSION",
-    "SUCCESS",
-    "Status",
-    "THREAD_FUNNELED",
-    "THREAD_MULTIPLE",
-    "THREAD_SERIALIZED",
-    "THREAD_SINGLE",
-    "UNDEFINED",
-    "UNEQUAL",
-    "VERSION",
-    "WIN_NULL",
-    "Win",
-    "Wtick",
-    "Wtime",
-    "get_vendor",
-    "pickle",
-    "LOCK_EXCLUSIVE",
-    "LOCK_SHARED",
     "MODE_NOCHECK",
     "MODE_NOPRECEDE",
     "MODE_NOPUT",
     "MODE_NOSTORE",
     "MODE_NOSUCCEED",
+    "Op",
+    "Pcontrol",
+    "Pickle",
+    "pickle",
+    "Prequest",
+    "PROC_NULL",
+    "Query_thread",
+    "Request",
+    "REQUEST_NULL",
+    "ROOT",
+    "Session",
+    "SESSION_NULL",
+    "SIMILAR",
+    "Status",
+    "SUBVERSION",
+    "SUCCESS",
+    "THREAD_FUNNELED",
+    "THREAD_MULTIPLE",
+    "THREAD_SERIALIZED",
+    "THREAD_SINGLE",
+    "Topocomm",
+    "UNDEFINED",
+    "UNEQUAL",
+    "VERSION",
+    "Win",
     "WIN_BASE",
     "WIN_CREATE_FLAVOR",
     "WIN_DISP_UNIT",
@@ -173,13 +223,19 @@ __all__ = [
     "WIN_FLAVOR_DYNAMIC",
     "WIN_FLAVOR_SHARED",
     "WIN_MODEL",
+    "WIN_NULL",
     "WIN_SEPARATE",
     "WIN_SIZE",
     "WIN_UNIFIED",
+    "Wtick",
+    "Wtime",
     *DATATYPES,
-    *OPS,
     *ERROR_CLASSES,
+    *OPS,
+    *NUMBERS,
+    *FUNCTIONS,
 ]
 
-# The predefined datatypes, operations and error classes stand in tables of their own files.
-globals().update(DATATYPES, **OPS, **ERROR_CLASSES)
+# The predefined datatypes, operations, error classes, numbers and absent functions stand in tables
+# of their own files.
+globals().update(DATATYPES, **OPS, **ERROR_CLASSES, **NUMBERS, **FUNCTIONS, **HELPER_NAMES)

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from .constants import PROC_NULL, BottomType
+from .constants import PROC_NULL
 from .datatype import BYTE, Datatype, from_code
-from .foreign_memory import foreign_memory
-from .spec import NOTHING, Blocks, Spec
+from .memory import ABSOLUTE, NOTHING, memory_of
+from .spec import Blocks, Spec
 
 FOREIGN_ORDER = ">" if sys.byteorder == "little" else "<"
 
@@ -64,8 +64,11 @@ def read_run(
     if isinstance(count, (list, tuple)):
         count, displacement = count
     memory, datatype = _memory_and_type(buffer, code, writable)
+    offset = 0
     if displacement is not None:
-        memory = memory[_offset(index(displacement), datatype, memory.nbytes) :]
+        offset = _offset(index(displacement), datatype, memory.nbytes)
+    if offset:  # ABSOLUTE stays what it is
+        memory = memory[offset:]
     if count is not None:
         count = index(count)
         if count < 0:
@@ -125,40 +128,15 @@ def read_typed_blocks(message: Any, *, writable: bool, blocks: int) -> Blocks:
         buffer, counts, displacements, types = message
     else:
         raise ValueError("message: expecting 2 to 4 items")
+    memory = memory_of(buffer, writable)[0]
+    if memory is ABSOLUTE and len(message) == 2:
+        raise ValueError("message: BOTTOM requires counts")
     datatypes = [_datatype(t) for t in types]
     if len(datatypes) != blocks:
         raise ValueError(f"expecting {blocks} items, got {len(datatypes)}")
-    memory = memory_of(buffer, writable)[0]
     counts = _column(counts, blocks, lambda value, _: value)
     displacements = _column(displacements, blocks, lambda value, r: value * r)
     return Blocks(memory, counts, displacements, datatypes)
-
-
-def memory_of(buffer: Any, writable: bool) -> tuple[memoryview, str]:
-    """Return the bytes of a buffer and the format of its elements, empty if it has none."""
-    if buffer is None or isinstance(buffer, BottomType):
-        return NOTHING, ""
-    if isinstance(buffer, np.ndarray) and buffer.dtype.isbuiltin == 2:
-        # A type that numpy was taught, such as bfloat16: the buffer protocol has no word for it.
-        return memory_of(buffer.view(f"u{buffer.itemsize}"), writable)[0], buffer.dtype.name
-    try:
-        view = memoryview(buffer)
-    except TypeError:
-        foreign = foreign_memory(buffer, writable=writable)
-        if foreign is None:
-            raise TypeError("message: expecting buffer or list/tuple") from None
-        return foreign
-    if not view.c_contiguous:
-        if not view.contiguous:
-            raise BufferError("ndarray is not contiguous")
-        view = np.asarray(view).T.data
-    if writable and view.readonly:
-        raise BufferError("Object is not writable.")
-    if not view.nbytes:
-        return NOTHING, view.format
-    if len(view.format) > 1:  # of a structure: memoryview itself cannot cast it
-        return np.frombuffer(view, np.uint8).data, view.format
-    return view.cast("B"), view.format
 
 
 def _split(message: Any) -> tuple[Any, Any, Any, Any]:

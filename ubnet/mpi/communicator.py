@@ -4,6 +4,9 @@ import hashlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
+from threading import Lock
+from types import NoneType
+from typing import Any
 
 from ubnet.rank import Rank, current
 
@@ -35,12 +38,24 @@ class Communicator:
         Which of them this rank is.
     name : str
         What the program calls it.
+    topology : Topology or None
+        Which members are neighbours.
+    locks : dict
+        What guards each kind of call, for programs that look.
+    inner : Comm or None
+        A communicator of the same members for mpi4py's helper modules.
+    inner_calls : int
+        How often they have asked for it.
     """
 
     context: int
     group: Group
     rank: int
     name: str = ""
+    topology: Any = None
+    locks: dict[str, Lock] = field(default_factory=dict)
+    inner: Any = None
+    inner_calls: int = 0
     place: dict[int, int] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -81,6 +96,14 @@ class Communicator:
     def source(self, world: int) -> int:
         """Return which member a world rank is; negative numbers stay."""
         return self.place[world] if world >= 0 else world
+
+
+def inner_lock(here: Communicator, key: str) -> Lock:
+    """Return the lock of one kind of call, made when it is asked for first."""
+    lock = here.locks.get(key)
+    if lock is None:
+        lock = here.locks[key] = Lock()
+    return lock
 
 
 def check_tag(tag: int, *, any_tag: bool = False) -> int:
@@ -149,6 +172,16 @@ class CommHandle(Handle):
             raise MPIException(ERR_COMM, "the communicator is COMM_NULL")
         found: Communicator = ref.of_running_rank()
         return found
+
+
+CLASSES: dict[type[Any], type[CommHandle]] = {}
+"""The class of handles by that of the topology, NoneType where there is none."""
+
+
+def handle_of(communicator: Communicator | None, topology: type[Any] = NoneType) -> Any:
+    """Return the handle of a communicator, a null one of the class of a topology if it is None."""
+    kind = topology if communicator is None else type(communicator.topology)
+    return CLASSES[kind]._of(communicator)
 
 
 def ticket(rank: Rank) -> int:

@@ -1,55 +1,25 @@
 """Datatypes: the elements of messages, their layout in memory, and the names they have in numpy."""
 
-from dataclasses import dataclass
 from typing import Any
 
 import ml_dtypes
 import numpy as np
-from numpy.typing import NDArray
 
-from .constants import UNDEFINED
-from .exception import ERR_TYPE
+from .attributes import Attributes
+from .constants import MAX_OBJECT_NAME, UNDEFINED
+from .datatype_constructors import DatatypeConstructors
+from .datatype_contents import DatatypeContents
+from .definition import Definition
+from .exception import ERR_ARG, ERR_TYPE
 from .exception import Exception as MPIException
-from .handle import Handle
+from .kept import kept
+from .layout import basic
+from .packing import Packing
 
-Bytes = NDArray[np.uint8]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Layout:
-    """What a datatype says of memory.
-
-    Attributes
-    ----------
-    name : str
-        Its name in MPI.
-    size : int
-        Bytes of an element on the wire.
-    extent, lb : int
-        Bytes from an element to the next in memory, and where the first byte stands.
-    kind : str
-        What can be computed with it: integer, floating, complex, logical, byte, pair or none.
-    dtype : numpy.dtype or None
-        An element as numpy sees it.
-    index : ndarray of int64, shape (size,), or None
-        Where in memory each byte of the wire stands; None: as on the wire.
-    """
-
-    name: str
-    size: int
-    extent: int
-    lb: int
-    kind: str
-    dtype: np.dtype[Any] | None
-    index: NDArray[np.int64] | None = None
-
-    def places(self, count: int) -> NDArray[np.int64]:
-        """Return where in memory each byte of `count` elements stands."""
-        element = np.arange(self.size) if self.index is None else self.index
-        return (np.arange(count)[:, None] * self.extent + element).reshape(-1)
+TYPECLASS_REAL, TYPECLASS_INTEGER, TYPECLASS_COMPLEX, TYPECLASS_LOGICAL = 2, 1, 3, 4
 
 
-class Datatype(Handle):
+class Datatype(DatatypeConstructors, DatatypeContents, Packing, Attributes):
     """The type of the elements of a message.
 
     Examples
@@ -60,13 +30,6 @@ class Datatype(Handle):
 
     __slots__ = ()
 
-    @property
-    def _layout(self) -> Layout:
-        if self._ref is None:
-            raise MPIException(ERR_TYPE, "the datatype is DATATYPE_NULL")
-        layout: Layout = self._ref
-        return layout
-
     def Get_size(self) -> int:
         """Return the bytes of an element on the wire."""
         return self._layout.size
@@ -75,18 +38,63 @@ class Datatype(Handle):
         """Return the lower bound and the extent."""
         return self._layout.lb, self._layout.extent
 
+    def Get_true_extent(self) -> tuple[int, int]:
+        """Return where its first byte stands, and the bytes from there to its last."""
+        layout = self._layout
+        return layout.true_lb, layout.true_ub - layout.true_lb
+
     def Get_name(self) -> str:
         """Return its name."""
-        return self._layout.name
+        if self._ref is None:
+            return "MPI_DATATYPE_NULL"
+        _, given = _names().get(id(self._ref), (None, self._layout.name))
+        return given
+
+    def Set_name(self, name: str) -> None:
+        """Give it a name, for this rank."""
+        _names()[id(self._definition)] = self._ref, str(name)[: MAX_OBJECT_NAME - 1]
 
     def Commit(self) -> "Datatype":
         """Make it ready to be used, which it always is."""
         _ = self._layout
         return self
 
+    def Dup(self) -> "Datatype":
+        """Return another datatype of the same elements, with the attributes that are copied."""
+        made = super().Dup()
+        self._copy_attributes(made)
+        return made
+
+    Create_dup = Dup
+
+    def Free(self) -> None:
+        """Free it; the handle is DATATYPE_NULL then."""
+        if self._name or self.is_predefined:
+            raise MPIException(ERR_TYPE, f"{self!r} is predefined and cannot be freed")
+        self._drop_attributes()
+        _names().pop(id(self._ref), None)
+        self._let_go()
+
+    def free(self) -> None:
+        """Free it unless it is predefined or null."""
+        if not self.is_predefined:
+            self.Free()
+
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        if self._name or self._ref is None:
+            return super().__reduce__()
+        return _datatype_create, self.decode()
+
     def tocode(self) -> str:
-        """Return the code by which numpy names it."""
-        return self.typestr
+        """Return the code by which numpy or the struct module names it.
+
+        >>> DOUBLE.tocode(), DATATYPES["INT32_T"].tocode()
+        ('d', 'i4')
+        """
+        code = _typecode(self)
+        if code is None:
+            raise ValueError("cannot map to character code or type string")
+        return code
 
     @classmethod
     def fromcode(cls, code: str) -> "Datatype":
@@ -95,10 +103,63 @@ class Datatype(Handle):
         >>> Datatype.fromcode("f8") == Datatype.fromcode("d") == DOUBLE
         True
         """
-        return from_code(code)
+        try:
+            return _typedict[code]
+        except KeyError:
+            raise ValueError(f"cannot map code {code!r} to MPI datatype") from None
+
+    @classmethod
+    def Get_value_index(cls, value: "Datatype", index: "Datatype") -> "Datatype":
+        """Return the predefined pair of two datatypes, DATATYPE_NULL if there is none."""
+        named = value._layout.dtype, index._layout
+        if index == DATATYPES["INT"] and value._layout.kind in ("integer", "floating"):
+            for name, code in _PAIRS.items():
+                if value == from_code(code) and named[0] is not None:
+                    return DATATYPES[name]
+        return DATATYPES["DATATYPE_NULL"]
+
+    @classmethod
+    def Match_size(cls, typeclass: int, size: int) -> "Datatype":
+        """Return the predefined datatype of a class (TYPECLASS_REAL ...) and a size in bytes.
+
+        >>> Datatype.Match_size(TYPECLASS_REAL, 8)
+        MPI.REAL8
+        """
+        name = {
+            TYPECLASS_REAL: "REAL",
+            TYPECLASS_INTEGER: "INTEGER",
+            TYPECLASS_COMPLEX: "COMPLEX",
+            TYPECLASS_LOGICAL: "LOGICAL",
+        }.get(typeclass)
+        found = DATATYPES.get(f"{name}{size}")
+        if not found:
+            raise MPIException(ERR_ARG, f"no datatype of class {typeclass} has {size} bytes")
+        return found
+
+    @classmethod
+    def Create_f90_integer(cls, r: int) -> "Datatype":
+        """Return the integer of Fortran that holds r decimal digits."""
+        for size, digits in ((1, 2), (2, 4), (4, 9), (8, 18)):
+            if r <= digits:
+                return cls._fortran(f"INTEGER{size}", "F90_INTEGER", r=r)
+        raise MPIException(ERR_ARG, f"no integer has {r} decimal digits")
+
+    @classmethod
+    def Create_f90_real(cls, p: int, r: int) -> "Datatype":
+        """Return the real of Fortran of p decimal digits and exponents to r."""
+        return cls._fortran(f"REAL{_f90_size(p, r)}", "F90_REAL", p=p, r=r)
+
+    @classmethod
+    def Create_f90_complex(cls, p: int, r: int) -> "Datatype":
+        """Return the complex number of Fortran of p decimal digits and exponents to r."""
+        return cls._fortran(f"COMPLEX{2 * _f90_size(p, r)}", "F90_COMPLEX", p=p, r=r)
+
+    @classmethod
+    def _fortran(cls, name: str, combiner: str, **arguments: int) -> "Datatype":
+        return cls._of(Definition(DATATYPES[name]._layout, combiner, arguments))
 
     size = property(Get_size, doc="Bytes of an element on the wire.")
-    name = property(Get_name, doc="Its name.")
+    name = property(Get_name, Set_name, doc="Its name.")
 
     @property
     def extent(self) -> int:
@@ -116,19 +177,33 @@ class Datatype(Handle):
         return self._layout.lb + self._layout.extent
 
     @property
-    def is_predefined(self) -> bool:
-        """Whether it is one of MPI's own, or null."""
-        return self._ref is None or bool(self._name)
+    def true_lb(self) -> int:
+        """Where its first byte stands."""
+        return self._layout.true_lb
+
+    @property
+    def true_ub(self) -> int:
+        """Where its last byte ends."""
+        return self._layout.true_ub
+
+    @property
+    def true_extent(self) -> int:
+        """Bytes from its first to its last."""
+        return self._layout.true_ub - self._layout.true_lb
 
     @property
     def typestr(self) -> str:
         """Type string of numpy, such as ``f8``."""
+        if self._ref is None:
+            return ""
         dtype = self._layout.dtype
         return f"V{self._layout.extent}" if dtype is None else dtype.str[1:]
 
     @property
     def typechar(self) -> str:
         """Type character of numpy, such as ``d``."""
+        if self._ref is None:
+            return ""
         dtype = self._layout.dtype
         return "V" if dtype is None else dtype.char
 
@@ -147,10 +222,52 @@ class Datatype(Handle):
 Datatype._kind = Datatype
 
 
+def _names() -> dict[int, tuple[Definition, str]]:
+    """Return the names that the program has given to datatypes."""
+    names: dict[int, tuple[Definition, str]] = kept("names of datatypes")
+    return names
+
+
+def _datatype_create(
+    datatype: Datatype, combiner: str, params: dict[str, Any], free: bool = False
+) -> Datatype:
+    """Return the datatype that `Datatype.decode` has told of."""
+    make = "Get_value_index" if combiner == "VALUE_INDEX" else f"Create_{combiner.lower()}"
+    made: Datatype = getattr(datatype, make)(**params)
+    return made
+
+
+def _datatype_decode(datatype: Datatype, mark: bool = False) -> tuple[Any, str, dict[str, Any]]:
+    """Return what `Datatype.decode` does."""
+    return datatype.decode()
+
+
+def _typecode(datatype: Datatype) -> str | None:
+    """Return the code of a datatype, None if it has none."""
+    if not datatype or datatype._layout.dtype is None or datatype._layout.kind == "pair":
+        return None
+    fixed = datatype._name.endswith("_T") and datatype._layout.kind == "integer"
+    return datatype.typestr if fixed else datatype.typechar
+
+
+def _typealign(datatype: Datatype) -> int | None:
+    """Return what the address of an element should be a multiple of, None if unknown."""
+    if not datatype or datatype._layout.dtype is None:
+        return None
+    return datatype._layout.align
+
+
+def _f90_size(digits: int, exponent: int) -> int:
+    for size, code in ((4, "f"), (8, "d"), (16, "g")):
+        known = np.finfo(code)
+        if digits <= known.precision and exponent <= int(np.log10(known.max)):
+            return size
+    raise MPIException(ERR_ARG, f"no real has {digits} digits and exponents to {exponent}")
+
+
 def _plain(name: str, code: str, kind: str) -> Datatype:
     dtype = np.dtype(getattr(ml_dtypes, code, code))
-    layout = Layout(f"MPI_{name}", dtype.itemsize, dtype.itemsize, 0, kind, dtype)
-    return Datatype._of(layout, name)
+    return Datatype._of(Definition(basic(f"MPI_{name}", kind, dtype)), name)
 
 
 def _pair(name: str, value: str) -> Datatype:
@@ -158,11 +275,8 @@ def _pair(name: str, value: str) -> Datatype:
     dtype = np.dtype([("value", value), ("index", "i4")], align=True)
     first = np.dtype(value).itemsize
     index = np.concatenate([np.arange(first), first + np.arange(4)])
-    dense = len(index) == dtype.itemsize
-    layout = Layout(
-        f"MPI_{name}", len(index), dtype.itemsize, 0, "pair", dtype, None if dense else index
-    )
-    return Datatype._of(layout, name)
+    hole = None if len(index) == dtype.itemsize else index
+    return Datatype._of(Definition(basic(f"MPI_{name}", "pair", dtype, hole)), name)
 
 
 _PLAIN = {
@@ -198,8 +312,12 @@ _PAIRS = {
     **{"DOUBLE_INT": "d", "LONG_DOUBLE_INT": "g"},
 }
 
+DATATYPE_NULL = Datatype._of(None, "DATATYPE_NULL")
+
 DATATYPES: dict[str, Datatype] = {
-    "DATATYPE_NULL": Datatype._of(None, "DATATYPE_NULL"),
+    "DATATYPE_NULL": DATATYPE_NULL,
+    # No such elements here.
+    **dict.fromkeys(("LOGICAL16", "INTEGER16", "COMPLEX4"), DATATYPE_NULL),
     **{n: _plain(n, code, kind) for kind, all_ in _PLAIN.items() for n, code in all_.items()},
     **{n: _pair(n, value) for n, value in _PAIRS.items()},
 }

@@ -8,6 +8,8 @@ from ubnet.rank import current
 from .constants import SUBVERSION, THREAD_FUNNELED, VERSION
 from .exception import ERR_ARG
 from .exception import Exception as MPIException
+from .info import Info
+from .memory import buffer
 
 
 def Wtime() -> float:
@@ -80,27 +82,26 @@ def Is_thread_main() -> bool:
     return True
 
 
-def Attach_buffer(buf: Any) -> None:
-    """Give room for buffered sends; they find their own, so it is only kept."""
-    current().kept["attached"] = buf
-
-
-def Detach_buffer() -> Any:
-    """Return what `Attach_buffer` was given."""
-    return current().kept.pop("attached", None)
-
-
-def Alloc_mem(size: int, info: Any = None) -> memoryview:
+def Alloc_mem(size: int, info: Any = None) -> buffer:
     """Return memory of `size` bytes, zeroed."""
     if size < 0:
         raise MPIException(ERR_ARG, f"memory of {size} bytes")
-    return memoryview(bytearray(size))
+    return buffer.allocate(size, clear=True)
 
 
-def Free_mem(mem: memoryview) -> None:
+def Free_mem(mem: buffer) -> None:
     """Let memory go that `Alloc_mem` has given."""
     mem.release()
 
 
 def Pcontrol(level: int) -> None:
     """Set the level of profiling, which has no meaning here."""
+
+
+def Get_hw_resource_info() -> Info:
+    """Return what is known of where this rank sits."""
+    return Info.Create({"mpi_hw_resource_type": Get_processor_name()})
+
+
+def _set_abort_status(status: object) -> None:
+    """Say with which status the program ends; it ends with that of its exception here."""

@@ -43,6 +43,32 @@ _TEXTS = {
     "ERR_RMA_ATTACH": "memory cannot be attached",
     "ERR_RMA_SHARED": "memory cannot be shared",
     "ERR_RMA_FLAVOR": "wrong kind of window",
+    # Of calls that are not served here: a program may still name them.
+    "ERR_ERRHANDLER": "invalid error handler",
+    "ERR_FILE": "invalid file",
+    "ERR_NO_SUCH_FILE": "no such file",
+    "ERR_BAD_FILE": "bad name of a file",
+    "ERR_FILE_EXISTS": "the file exists",
+    "ERR_FILE_IN_USE": "the file is in use",
+    "ERR_AMODE": "invalid mode of access",
+    "ERR_ACCESS": "permission denied",
+    "ERR_READ_ONLY": "the file is read-only",
+    "ERR_NO_SPACE": "no space left",
+    "ERR_QUOTA": "quota exceeded",
+    "ERR_NOT_SAME": "arguments of a collective call differ",
+    "ERR_IO": "input or output failed",
+    "ERR_CONVERSION": "conversion failed",
+    "ERR_DUP_DATAREP": "the data representation is known already",
+    "ERR_UNSUPPORTED_DATAREP": "unknown data representation",
+    "ERR_SPAWN": "processes cannot be started",
+    "ERR_PORT": "invalid port",
+    "ERR_SERVICE": "invalid service",
+    "ERR_SESSION": "invalid session",
+    "ERR_ABI": "binary interfaces differ",
+    "ERR_PROC_ABORTED": "a process has aborted",
+    "ERR_PROC_FAILED": "a process has failed",
+    "ERR_PROC_FAILED_PENDING": "a process has failed, the request goes on",
+    "ERR_REVOKED": "the communicator is revoked",
 }
 
 _NAMES = list(_TEXTS)
@@ -89,7 +115,7 @@ _NAMES = list(_TEXTS)
     ERR_RMA_ATTACH,
     ERR_RMA_SHARED,
     ERR_RMA_FLAVOR,
-) = range(len(_NAMES))
+) = range(_NAMES.index("ERR_RMA_FLAVOR") + 1)
 
 ERR_LASTCODE = len(_NAMES) - 1
 

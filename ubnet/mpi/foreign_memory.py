@@ -103,7 +103,7 @@ def _of_dlpack(holder: Any, writable: bool) -> tuple[memoryview, str]:
     if readonly and writable:
         raise BufferError("dlpack: buffer is not writable")
     size = _tensor_bytes(tensor)
-    memory = _at((tensor.data or 0) + tensor.byte_offset, size, (holder, capsule))
+    memory = memory_at((tensor.data or 0) + tensor.byte_offset, size, (holder, capsule))
     kind, element = tensor.dtype, tensor.dtype.bits // 8
     if kind.lanes != 1:
         pair = FORMATS["c"].get(2 * element, "") if (kind.code, kind.lanes) == (2, 2) else ""
@@ -154,7 +154,7 @@ def _of_interface(holder: Any, writable: bool) -> tuple[memoryview, str]:
         raise TypeError(f"{where}expected list for 'descr', got {type(described).__name__}")
     if described is not None and described != [("", typestr)]:
         warnings.warn(f"{where}ignoring 'descr' key", RuntimeWarning, stacklevel=4)
-    return _at(address or 0, count * element, holder), FORMATS.get(kind, {}).get(element, "")
+    return memory_at(address or 0, count * element, holder), FORMATS.get(kind, {}).get(element, "")
 
 
 def _without_gaps(shape: Sequence[int], strides: Sequence[int], element: int) -> bool:
@@ -170,7 +170,7 @@ def _without_gaps(shape: Sequence[int], strides: Sequence[int], element: int) ->
     return False
 
 
-def _at(address: int, size: int, owner: Any) -> memoryview:
+def memory_at(address: int, size: int, owner: Any) -> memoryview:
     """Return memory at an address, which keeps its owner alive."""
     if not size:
         return memoryview(bytearray())

@@ -9,6 +9,7 @@ from .constants import IDENT, PROC_NULL, SIMILAR, UNDEFINED, UNEQUAL
 from .exception import ERR_ARG, ERR_GROUP, ERR_RANK
 from .exception import Exception as MPIException
 from .handle import Handle
+from .third_tier import absent
 
 
 class Group(Handle):
@@ -22,6 +23,8 @@ class Group(Handle):
     """
 
     __slots__ = ()
+
+    Create_from_session_pset = absent("Group.Create_from_session_pset")
 
     @property
     def _members(self) -> tuple[int, ...]:

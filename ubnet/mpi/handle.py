@@ -8,6 +8,10 @@ from typing import Any, ClassVar, Self
 
 _PREDEFINED: dict[str, "Handle"] = {}
 
+_numbers: dict[int, int] = {}
+_numbered: dict[int, tuple[type["Handle"], Any, str]] = {}
+"""What programs have asked the number of: by number the class, what it stands for, its name."""
+
 
 class Handle:
     """The common part of all handles.
@@ -64,6 +68,45 @@ class Handle:
         if constant is self:
             return predefined, (self._name,)
         return type(self), (constant,)
+
+    @property
+    def handle(self) -> int:
+        """A number that stands for the same thing; 0 for nothing."""
+        if self._ref is None:
+            return 0
+        number = _numbers.setdefault(id(self._ref), len(_numbers) + 1)
+        _numbered.setdefault(number, (type(self), self._ref, self._name))
+        return number
+
+    @classmethod
+    def fromhandle(cls, handle: int) -> Self:
+        """Return a handle of what a number stands for."""
+        if handle == 0:
+            return cls._of(None)
+        found = _numbered.get(handle)
+        if found is None or not issubclass(found[0], cls._kind):
+            raise ValueError(f"{handle} is the number of no {cls._kind.__name__}")
+        kind, ref, name = found
+        made: Self = kind._of(ref, name)  # type: ignore[assignment]  # of the class it had
+        return made
+
+    def toint(self) -> int:
+        """Return a number that stands for the same thing."""
+        return self.handle
+
+    @classmethod
+    def fromint(cls, arg: int) -> Self:
+        """Return a handle of what a number stands for."""
+        return cls.fromhandle(arg)
+
+    def py2f(self) -> int:
+        """Return a number that stands for the same thing, as Fortran would have it."""
+        return self.handle
+
+    @classmethod
+    def f2py(cls, arg: int) -> Self:
+        """Return a handle of what a number of Fortran stands for."""
+        return cls.fromhandle(arg)
 
     def free(self) -> None:
         """Free what it stands for, unless it is predefined or null."""

@@ -18,15 +18,13 @@ from ubnet.message import Collective, Pending
 from . import schedules
 from .buffer_collectives import barrier
 from .call import Call
-from .communicator import CommHandle, Communicator
+from .communicator import CommHandle, Communicator, inner_lock
 from .op import OPS
-from .pickling import dump_each, load, pickle
+from .pickling import LENGTH_BYTES, dump_each, framed, load, load_each, pickle
 
 SUM = OPS["SUM"]
 
 Combine = Callable[[Any, Any], Any]
-
-LENGTH_BYTES = 8
 
 
 class ObjectCollectives(CommHandle):
@@ -40,6 +38,7 @@ class ObjectCollectives(CommHandle):
 
     def bcast(self, obj: Any, root: int = 0) -> Any:
         """Send the root's object to every member, and return it."""
+        inner_lock(self._here, "bcast")  # only shown: no other thread can be in this call
         return _bcast(self._here, obj, root, "bcast")
 
     def gather(self, sendobj: Any, root: int = 0) -> list[Any] | None:
@@ -54,13 +53,13 @@ class ObjectCollectives(CommHandle):
         """Return the objects of all members, in their order."""
         here = self._here
         data = [pickle.dumps(sendobj)]
-        return _objects(_run(here, "all_gather", "allgather", data))
+        return load_each(_run(here, "all_gather", "allgather", data))
 
     def alltoall(self, sendobj: Sequence[Any]) -> list[Any]:
         """Send object r to member r, and return one of every member."""
         here = self._here
         data = dump_each(sendobj, here.size)
-        return _objects(_run(here, "all_to_all", "alltoall", data))
+        return load_each(_run(here, "all_to_all", "alltoall", data))
 
     def reduce(self, sendobj: Any, op: Combine = SUM, root: int = 0) -> Any:
         """Return the objects of all members combined at the root, else None."""
@@ -84,14 +83,14 @@ def gather(here: Communicator, obj: Any, root: int, call: str) -> list[Any] | No
     """Return all members' objects at the root, in the name of a call."""
     mine = here.check_root(root) == here.rank
     received = _run(here, "gather", call, [pickle.dumps(obj)], root)
-    return _objects(received) if mine else None
+    return load_each(received) if mine else None
 
 
 def scatter(here: Communicator, objects: Any, root: int, call: str) -> Any:
     """Return this member's one of the root's objects, in the name of a call."""
     mine = here.check_root(root) == here.rank
     data = dump_each(objects, here.size) if mine else []
-    return _objects(_run(here, "scatter", call, data, root))[0]
+    return load_each(_run(here, "scatter", call, data, root))[0]
 
 
 def _reduce(here: Communicator, obj: Any, op: Combine, root: int, call: str) -> Any:
@@ -108,9 +107,8 @@ def _run(
     here: Communicator, pattern: str, call: str, data: Sequence[bytes], root: int = 0
 ) -> NDArray[np.uint8]:
     """Send the objects' bytes, each behind its length; return what this rank received."""
-    framed = b"".join(len(d).to_bytes(LENGTH_BYTES, "little") + d for d in data)
     part = tuple(LENGTH_BYTES + len(d) for d in data)
-    received: NDArray[np.uint8] = _start(here, pattern, call, framed, part, root, keep=True)
+    received: NDArray[np.uint8] = _start(here, pattern, call, framed(data), part, root, keep=True)
     return received
 
 
@@ -134,14 +132,3 @@ def _start(
 
 def _data(pending: Pending) -> Any:
     return pending.data
-
-
-def _objects(received: NDArray[np.uint8]) -> list[Any]:
-    """Return the objects that stand behind their lengths in what was received."""
-    view = received.data
-    objects, place = [], 0
-    while place < len(view):
-        end = place + LENGTH_BYTES + int.from_bytes(view[place : place + LENGTH_BYTES], "little")
-        objects.append(load(view[place + LENGTH_BYTES : end]))
-        place = end
-    return objects

@@ -12,6 +12,10 @@ from .datatype import Datatype
 from .exception import ERR_OP
 from .exception import Exception as MPIException
 from .handle import Handle
+from .kept import kept
+
+MOST_OWN = 32
+"""How many operations of its own a program may have at a time, as in mpi4py."""
 
 Array = NDArray[Any]
 
@@ -52,7 +56,9 @@ class Op(Handle):
     (5, (5, 0))
     """
 
-    __slots__ = ()
+    __slots__ = ("_by_number",)
+
+    _by_number: bool
 
     @property
     def _reduction(self) -> Reduction:
@@ -63,7 +69,7 @@ class Op(Handle):
 
     def __call__(self, x: Any, y: Any) -> Any:
         """Combine two Python objects."""
-        if self._ref is None:
+        if self._ref is None or self._anonymous:
             raise ValueError("cannot call user-defined operation")
         return self._reduction.on_objects(x, y)
 
@@ -81,11 +87,29 @@ class Op(Handle):
         """
         if not callable(function):
             raise TypeError("function: expecting callable")
+        own = kept("own operations")
+        if len(own) >= MOST_OWN:
+            raise RuntimeError(
+                f"cannot create too many user-defined reduction operations: there are {MOST_OWN}; "
+                "free some by Op.Free"
+            )
         objects = Reduction(lambda x, y: function(x, y, None), None, (), bool(commute), function)
+        own[id(objects)] = objects
         return cls._of(objects)
 
+    @classmethod
+    def fromhandle(cls, handle: int) -> "Op":
+        """Return a handle of what a number stands for; a program's function it does not know."""
+        made = super().fromhandle(handle)
+        made._by_number = True
+        return made
+
+    @property
+    def _anonymous(self) -> bool:
+        return getattr(self, "_by_number", False) and self._ref is not None and not self._name
+
     def __reduce__(self) -> str | tuple[Any, ...]:
-        own = self._ref.own if self else None
+        own = self._ref.own if self and not self._anonymous else None
         if own is None:
             return super().__reduce__()
         return Op.Create, (own, self._reduction.commutes)
@@ -98,6 +122,7 @@ class Op(Handle):
         """Free the operation."""
         if self._name:
             raise MPIException(ERR_OP, f"MPI.{self._name} is predefined and cannot be freed")
+        kept("own operations").pop(id(self._reduction), None)
         self._let_go()
 
     def Reduce_local(self, inbuf: Any, inoutbuf: Any) -> None:

@@ -1,8 +1,11 @@
 """Pickling: how the lower-case methods turn objects into bytes and back."""
 
 import pickle as standard
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
+
+LENGTH_BYTES = 8
+"""How many bytes the length of an object takes that stands behind it."""
 
 
 class Pickle:
@@ -88,3 +91,23 @@ def dump_each(objects: Any, blocks: int) -> list[bytes]:
     if len(items) != blocks:
         raise ValueError(f"expecting {blocks} items, got {len(items)}")
     return [pickle.dumps(item) for item in items]
+
+
+def framed(data: Sequence[bytes]) -> bytes:
+    """Return pickled objects one behind the other, each behind its length."""
+    return b"".join(len(d).to_bytes(LENGTH_BYTES, "little") + d for d in data)
+
+
+def load_each(data: Any) -> list[Any]:
+    """Return the objects that `framed` has put one behind the other.
+
+    >>> load_each(framed(dump_each([1, "two"], 2)))
+    [1, 'two']
+    """
+    view = memoryview(data)
+    objects, place = [], 0
+    while place < len(view):
+        end = place + LENGTH_BYTES + int.from_bytes(view[place : place + LENGTH_BYTES], "little")
+        objects.append(load(view[place + LENGTH_BYTES : end]))
+        place = end
+    return objects

@@ -11,6 +11,7 @@ from .exception import Exception as MPIException
 from .handle import Handle
 from .operation import Operation, block, poll
 from .status import Status
+from .third_tier import absent
 
 Statuses = list[Status] | None
 
@@ -231,6 +232,9 @@ class Prequest(Request):
     """A handle of an operation that can be started again and again."""
 
     __slots__ = ()
+
+    Pready, Pready_range = absent("Prequest.Pready"), absent("Prequest.Pready_range")
+    Pready_list, Parrived = absent("Prequest.Pready_list"), absent("Prequest.Parrived")
 
     def Start(self) -> None:
         """Start the operation."""

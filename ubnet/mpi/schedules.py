@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 from ubnet.collectives import reduce_scatter_v, scan
 from ubnet.collectives.build import build
 from ubnet.collectives.choice import choose
+from ubnet.collectives.neighbours import paired
+from ubnet.collectives.registry import NEIGHBOURHOODS
 from ubnet.errors import MismatchedCall
 from ubnet.fabric import Fabric
 from ubnet.schedule import Schedule
@@ -118,6 +120,45 @@ def objects(
     places = np.cumsum(received, axis=1) - received
     rows = [columns(*four) for four in zip(sent, starts, received, places, strict=True)]
     return uneven(rows, fabric, endpoints, call=pattern.replace("_to_", "to"))
+
+
+def edges(outward: Sequence[Any], inward: Sequence[Any]) -> tuple[bytes, bytes]:
+    """Return a part of `neighbours`: columns (peers, labels, counts, starts) of each side."""
+    return columns(*map(np.asarray, outward)), columns(*map(np.asarray, inward))
+
+
+def neighbours(
+    parts: Sequence[Any], fabric: Fabric, endpoints: Ints, *, operation: str, call: str
+) -> Schedule:
+    """Make the schedule of an operation among neighbours, whose parts `edges` makes."""
+    try:
+        return NEIGHBOURHOODS[operation]["mesh"]([_sides(part) for part in parts])
+    except MismatchedCall as error:
+        raise MismatchedCall(f"{call} as {error}") from None
+
+
+def neighbour_objects(
+    parts: Sequence[Any], fabric: Fabric, endpoints: Ints, *, operation: str
+) -> Schedule:
+    """Make the schedule of pickled objects among neighbours.
+
+    Only the senders know their sizes; what a rank receives stands in its output in the order of
+    its neighbours, without gaps.
+    """
+    sides = [_sides(part) for part in parts]
+    outward, inward, sends, receives = paired(sides, operation)
+    counts = np.zeros(len(inward.rank), dtype=np.int64)
+    counts[receives] = outward.count[sends]
+    for rank, (_, side) in enumerate(sides):
+        mine = counts[inward.rank == rank]
+        there = side[0] >= 0
+        side[2][there], side[3][there] = mine, np.cumsum(mine) - mine
+    return NEIGHBOURHOODS[operation]["mesh"](sides)
+
+
+def _sides(part: Sequence[bytes]) -> tuple[Ints, Ints]:
+    one, other = (np.frombuffer(side, dtype=np.int64).reshape(4, -1).copy() for side in part)
+    return one, other
 
 
 def _sized(operation: str, fabric: Fabric, endpoints: Ints, count: int, root: int) -> Schedule:

@@ -7,11 +7,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .datatype import Datatype
+from .foreign_memory import memory_at
+from .memory import ABSOLUTE, NOTHING
 
 Bytes = NDArray[np.uint8]
 Ints = NDArray[np.int64]
-
-NOTHING = memoryview(bytearray())
 
 
 class Spec:
@@ -27,23 +27,24 @@ class Spec:
         Their type.
     """
 
-    __slots__ = ("count", "datatype", "memory", "nbytes")
+    __slots__ = ("_origin", "count", "datatype", "dense", "memory", "nbytes")
 
     def __init__(self, memory: memoryview, count: int, datatype: Datatype) -> None:
         self.count, self.datatype = count, datatype
-        self.nbytes = 0
+        self.nbytes, self._origin = 0, 0
+        self.dense = True
+        """Whether the bytes stand in memory as they go on the wire."""
         if count:
             layout = datatype._layout
             self.nbytes = count * layout.size
-            _check_room(memory, 0, count, datatype)
-            if layout.index is None:
+            if memory is ABSOLUTE:
+                memory, self._origin = _at_addresses([layout.reach(count)], self.nbytes)
+            else:
+                _check_room(memory, 0, count, datatype)
+            self.dense = layout.dense
+            if self.dense:
                 memory = memory[: self.nbytes]
         self.memory = memory if count else NOTHING
-
-    @property
-    def dense(self) -> bool:
-        """Whether the bytes stand in memory as they go on the wire."""
-        return not self.count or self.datatype._layout.index is None
 
     def wire(self) -> memoryview:
         """Return what goes on the wire."""
@@ -70,14 +71,13 @@ class Spec:
     def elements(self) -> NDArray[Any]:
         """Return the elements as an array in place, which reductions need."""
         layout = self.datatype._layout
-        assert layout.dtype is not None
         if not self.count:
-            return np.empty(0, dtype=layout.dtype)
+            return np.empty(0, dtype=layout.element)
         room = self.memory[: self.count * layout.extent]
-        return np.frombuffer(room, np.uint8).view(layout.dtype)
+        return np.frombuffer(room, np.uint8).view(layout.element)
 
     def _places(self) -> Ints:
-        return self.datatype._layout.places(self.count)
+        return self.datatype._layout.places(self.count) - self._origin
 
 
 class Blocks:
@@ -106,12 +106,15 @@ class Blocks:
         self._counts, self._offsets, self._datatypes = counts, offsets, datatypes
         sizes = [t._layout.size if n else 0 for n, t in zip(counts, datatypes, strict=True)]
         self.nbytes = np.array(counts, dtype=np.int64) * np.array(sizes, dtype=np.int64)
-        for count, offset, datatype in zip(counts, offsets, datatypes, strict=True):
-            if count:
-                _check_room(memory, offset, count, datatype)
-        self.dense = all(
-            not n or t._layout.index is None for n, t in zip(counts, datatypes, strict=True)
-        )
+        rows = list(zip(counts, offsets, datatypes, strict=True))
+        if memory is ABSOLUTE:
+            self._memory, self._offsets = _from_addresses(rows, int(self.nbytes.sum()))
+            offsets = self._offsets
+        else:
+            for count, offset, datatype in rows:
+                if count:
+                    _check_room(memory, offset, count, datatype)
+        self.dense = all(not n or t._layout.dense for n, _, t in rows)
         if self.dense:
             self.starts = np.where(self.nbytes > 0, np.array(offsets, dtype=np.int64), 0)
         else:
@@ -161,13 +164,37 @@ class Blocks:
 
 def _check_room(memory: memoryview, offset: int, count: int, datatype: Datatype) -> None:
     layout = datatype._layout
-    last = layout.size if layout.index is None else int(layout.index.max(initial=-1)) + 1
-    needed = offset + (count - 1) * layout.extent + last
-    if count < 0 or offset < 0 or needed > memory.nbytes:
+    if count < 0:
+        raise ValueError(f"message: negative count {count}")
+    low, high = layout.reach(count)
+    if layout.size and (offset + low < 0 or offset + high > memory.nbytes):
         raise ValueError(
-            f"message: {count} entries of {layout.name} from byte {offset} on do not fit into the "
-            f"{memory.nbytes} bytes of the buffer"
+            f"message: {count} entries of {layout.name or 'a derived type'} from byte {offset} on "
+            f"do not fit into the {memory.nbytes} bytes of the buffer"
         )
+
+
+def _at_addresses(reaches: Sequence[tuple[int, int]], nbytes: int) -> tuple[memoryview, int]:
+    """Return the memory that elements reach over, counted from BOTTOM, and its address."""
+    if not nbytes:
+        return NOTHING, 0
+    low, high = min(low for low, _ in reaches), max(high for _, high in reaches)
+    if low <= 0:
+        raise ValueError(f"message: address {low} from BOTTOM on is none of this process")
+    return memory_at(low, high - low, None), low
+
+
+def _from_addresses(
+    rows: Sequence[tuple[int, int, Datatype]], nbytes: int
+) -> tuple[memoryview, list[int]]:
+    """Return the memory that blocks from BOTTOM on reach over, and where in it they begin."""
+    reaches = []
+    for count, offset, datatype in rows:
+        if count:
+            low, high = datatype._layout.reach(count)
+            reaches.append((offset + low, offset + high))
+    memory, low = _at_addresses(reaches, nbytes)
+    return memory, [offset - low if count else 0 for count, offset, _ in rows]
 
 
 def _octets(view: memoryview) -> Bytes:

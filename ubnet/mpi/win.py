@@ -8,7 +8,6 @@ from ubnet.rank import current
 from ubnet.window import Window
 
 from .buffer_collectives import barrier
-from .buffers import memory_of
 from .comm import COMM_SELF, Intracomm
 from .communicator import found, ticket
 from .constants import (
@@ -28,7 +27,7 @@ from .constants import (
 from .exception import ERR_DISP, ERR_RMA_ATTACH, ERR_RMA_FLAVOR, ERR_RMA_SYNC, ERR_SIZE
 from .exception import Exception as MPIException
 from .group import Group
-from .spec import NOTHING
+from .memory import NOTHING, memory_of
 from .win_access import WinAccess
 from .win_memory import address_of, allocated, octets, shared_segments
 from .win_state import WinState

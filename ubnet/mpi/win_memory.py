@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ubnet.rank import Rank
 
 from .communicator import Communicator
-from .spec import NOTHING
+from .memory import NOTHING
 
 Bytes = NDArray[np.uint8]
 

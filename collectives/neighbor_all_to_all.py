@@ -1,0 +1,31 @@
+"""Neighbourhood all-to-all: every rank sends a block of its own to each of its neighbours."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from ubnet.schedule import Schedule
+
+from . import neighbours
+
+
+def mesh(parts: Sequence[Sequence[Any]]) -> Schedule:
+    """Let every rank write to all its neighbours in one step.
+
+    Parameters
+    ----------
+    parts : sequence of (outward, inward)
+        What every rank gives: its edges to others and from others, each as columns (peers, labels,
+        counts, starts); see `ubnet.collectives.neighbours.paired`.
+
+    Examples
+    --------
+    A ring of three, in which everybody has two elements for the next.
+
+    >>> parts = [(([(r + 1) % 3], [0], [2], [0]), ([(r - 1) % 3], [0], [2], [0])) for r in range(3)]
+    >>> mesh(parts)
+    <Schedule neighbor_all_to_all mesh: 3 ranks, 3 operations, 1 steps>
+    """
+    return neighbours.mesh(parts, "neighbor_all_to_all")
+
+
+ALGORITHMS = {"mesh": mesh}

@@ -1,0 +1,209 @@
+"""How communicators are made of others."""
+
+from typing import Any, Self
+
+from ubnet.rank import current
+
+from .attributes import Attributes
+from .communicator import (
+    CommHandle,
+    found,
+    handle_of,
+    meeting_context,
+    positions,
+    ticket,
+)
+from .constants import UNDEFINED
+from .exception import ERR_ARG, ERR_GROUP
+from .exception import Exception as MPIException
+from .group import Group
+from .info import INFO_NULL, Info
+from .kept import kept
+from .operation import Operation
+from .request import Request
+
+COMM_TYPE_SHARED = 0
+COMM_TYPE_HW_UNGUIDED, COMM_TYPE_HW_GUIDED, COMM_TYPE_RESOURCE_GUIDED = 12, 13, 14
+
+LEVELS = ("node", "npu", "die")
+"""The parts of a supernode that an endpoint's name names, the largest first."""
+
+
+class CommMakers(CommHandle, Attributes):
+    """The calls that make communicators."""
+
+    __slots__ = ()
+
+    def Dup(self, info: Info | None = None) -> Self:
+        """Return a communicator of the same members, with the attributes that are copied."""
+        return self._duplicate("Comm.Dup", info)
+
+    def Dup_with_info(self, info: Info) -> Self:
+        """Return a communicator of the same members with hints."""
+        return self._duplicate("Comm.Dup_with_info", info)
+
+    def Clone(self) -> Self:
+        """Return a communicator of the same members."""
+        return self._duplicate("Comm.Clone")
+
+    def Idup(self, info: Info | None = None) -> tuple[Self, Request]:
+        """Return a communicator of the same members, and a request that ends when it is ready."""
+        return self._duplicate("Comm.Idup", info), Request._of(Operation())
+
+    def Idup_with_info(self, info: Info) -> tuple[Self, Request]:
+        """Return a communicator of the same members with hints, and a request."""
+        return self._duplicate("Comm.Idup_with_info", info), Request._of(Operation())
+
+    def Get_info(self) -> Info:
+        """Return the hints."""
+        return Info.Create(_hints().get(self._here.context, {}))
+
+    def Set_info(self, info: Info) -> None:
+        """Give hints, which change nothing."""
+        _hints()[self._here.context] = dict(info.items())
+
+    info = property(Get_info, Set_info, doc="Its hints.")
+
+    def Split(self, color: int = 0, key: int = 0) -> Any:
+        """Return a communicator of the members with the same color, ordered by key.
+
+        Parameters
+        ----------
+        color : int
+            0 or more, or UNDEFINED to be in none.
+        key : int
+            Order in the new one; equal keys keep the old order.
+        """
+        if color < 0 and color != UNDEFINED:
+            raise MPIException(ERR_ARG, f"color {color}; give 0 or more, or UNDEFINED")
+        here, rank = self._here, current()
+        told = rank.exchange(here.context, here.group, (color, key, ticket(rank)), "Comm.Split")
+        if color == UNDEFINED:
+            return handle_of(None)
+        mine = [(told[r][1], r) for r in range(here.size) if told[r][0] == color]
+        order = [r for _, r in sorted(mine)]
+        return handle_of(found(rank, told[order[0]][2], [here.group[r] for r in order]))
+
+    def Split_type(self, split_type: int, key: int = 0, info: Info = INFO_NULL) -> Any:
+        """Return a communicator of the members who share a part of the supernode.
+
+        Parameters
+        ----------
+        split_type : int
+            COMM_TYPE_SHARED: a node; COMM_TYPE_HW_GUIDED: what the hint ``mpi_hw_resource_type``
+            names, ``node``, ``npu`` or ``die``; COMM_TYPE_HW_UNGUIDED: the next smaller part;
+            UNDEFINED: none.
+        key : int
+            Order in the new one; equal keys keep the old order.
+        info : Info
+            Hints.
+        """
+        here, rank = self._here, current()
+        level = _level(split_type, info)
+        place = None if level is None else _part(rank.host.endpoint_names[rank.number], level)
+        told = rank.exchange(
+            here.context, here.group, (place, key, ticket(rank)), "Comm.Split_type"
+        )
+        places = [place for place, _, _ in told]
+        if split_type == COMM_TYPE_HW_UNGUIDED:
+            places = _next_smaller([rank.host.endpoint_names[member] for member in here.group])
+        mine = places[here.rank]
+        if mine is None:
+            return handle_of(None)
+        order = sorted((told[r][1], r) for r in range(here.size) if places[r] == mine)
+        members = [here.group[r] for _, r in order]
+        return handle_of(found(rank, told[order[0][1]][2], members))
+
+    def Create(self, group: Group) -> Any:
+        """Return a communicator of the members of a group; all members of this one must call."""
+        here, rank = self._here, current()
+        members = group._members
+        if any(member not in here.place for member in members):
+            raise MPIException(ERR_GROUP, "a member of the group is none of the communicator")
+        told = rank.exchange(here.context, here.group, (members, ticket(rank)), "Comm.Create")
+        if rank.number not in positions(members):
+            return handle_of(None)
+        for member in members:
+            other = told[here.place[member]][0]
+            if other != members:
+                raise MPIException(
+                    ERR_GROUP,
+                    f"Create: this rank gave members {members[:16]} and rank "
+                    f"{here.place[member]} gave {other[:16]}",
+                )
+        return handle_of(found(rank, told[here.place[members[0]]][1], members))
+
+    def _duplicate(self, call: str, info: Info | None = None) -> Self:
+        here, rank = self._here, current()
+        told = rank.exchange(here.context, here.group, ticket(rank), call)
+        made = found(rank, told[0], here.group)
+        assert made is not None
+        made.topology = here.topology
+        handle = type(self)._of(made)
+        self._copy_attributes(handle)
+        hints = self.Get_info() if info is None else info
+        if hints:
+            handle.Set_info(hints)
+        return handle
+
+
+class GroupMakers(CommHandle):
+    """The call that makes a communicator among some members, the others not taking part."""
+
+    __slots__ = ()
+
+    def Create_group(self, group: Group, tag: int = 0) -> Any:
+        """Return a communicator of the members of a group; only they must call.
+
+        Parameters
+        ----------
+        group : Group
+            Members of this communicator.
+        tag : int
+            Tells apart what the same members make at the same time.
+        """
+        here, rank = self._here, current()
+        members = group._members
+        if rank.number not in positions(members):
+            return handle_of(None)
+        if any(member not in here.place for member in members):
+            raise MPIException(ERR_GROUP, "a member of the group is none of the communicator")
+        meeting = meeting_context(here.context, members, tag)
+        told = rank.exchange(meeting, members, ticket(rank), "Intracomm.Create_group")
+        return handle_of(found(rank, told[0], members))
+
+
+def _hints() -> dict[int, dict[str, str]]:
+    hints: dict[int, dict[str, str]] = kept("hints of communicators")
+    return hints
+
+
+def _level(split_type: int, info: Info) -> str | None:
+    """Return which part of the supernode a kind of split is by, None if by none."""
+    if split_type == COMM_TYPE_SHARED:
+        return "node"
+    if split_type == COMM_TYPE_HW_GUIDED and info:
+        wanted = info.get("mpi_hw_resource_type", "")
+        return wanted if wanted in LEVELS else None
+    kinds = (UNDEFINED, COMM_TYPE_HW_GUIDED, COMM_TYPE_HW_UNGUIDED, COMM_TYPE_RESOURCE_GUIDED)
+    if split_type not in kinds:
+        raise MPIException(ERR_ARG, f"{split_type} is no kind of split; give COMM_TYPE_SHARED ...")
+    return None
+
+
+def _part(name: str, level: str) -> str:
+    """Return the part of the supernode that an endpoint lies in.
+
+    >>> _part("node03.npu5.die1", "npu")
+    'node03.npu5'
+    """
+    return ".".join(name.split(".")[: LEVELS.index(level) + 1])
+
+
+def _next_smaller(names: list[str]) -> list[str] | list[None]:
+    """Return for each endpoint the largest part of the supernode that not all of them share."""
+    for level in LEVELS:
+        parts = [_part(name, level) for name in names]
+        if len(dict.fromkeys(parts)) > 1:
+            return parts
+    return [None] * len(names)
