@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from errno import ENOSPC
 
 import pytest
 
@@ -23,7 +24,16 @@ BAD = {
     "bench alltoall --plane ibv": ["no plane 'ibv'", "ub, rdma, vpc"],
     "bench alltoall --transport roce --plane ub": ["roce", "plane rdma"],
     "bench alltoall --transport tcp": ["no transport 'tcp'", "aiv"],
-    "bench alltoall --place rack": ["rack"],
+    "bench alltoall --place rack": ["'rack'", "die, npu, node, cpu"],
+    "bench alltoall --place nod": ["'nod'", "did you mean node"],
+    "bench alltoall --place foo": ["'foo'", "die, npu, node, cpu"],
+    "bench alltoall --place node00.npu0.die9": [
+        "node00.npu0.die9",
+        "did you mean node00.npu0",
+    ],
+    "bench alltoall --place node00.npu0.die0,foo": ["foo"],
+    "bench p2p --pair near:far": ["'near:far'", "near,far", "node00.npu0.die0:"],
+    "bench p2p --pair node00.npu0.die0:far": ["'far' is a pair already"],
     "bench alltoall --paths random": ["paths", "spray, ecmp, hash"],
     "bench alltoall --aiv-cores 0": ["aiv_cores", "1 to 48"],
     "bench alltoall --dtype float33": ["'float33'", "float32"],
@@ -59,7 +69,7 @@ BAD = {
     "bench alltoall --sizes 1e999999KiB": ["too large"],
     "bench alltoall --sizes 1:9000000000000000000:2": ["too large"],
     "bench allreduce --algo ring --ranks 4 --sizes 64MiB --chunks 100000000": ["chunks", "1 to"],
-    "run --eager 1e30 x.py": ["1e30", "too large"],
+    f"run --eager 1e30 {__file__}": ["1e30", "too large"],
     "run --shuffle -3 x.py": ["--shuffle", "x>=0"],
     "benhc": ["'benhc'", "did you mean bench"],
 }
@@ -138,6 +148,62 @@ def test_the_largest_size_has_a_time(capsys):
         assert 0 < row["efficiency"] <= 1
 
 
+@pytest.mark.parametrize(
+    ("line", "used"),
+    [
+        ("bench allreduce --ranks 4 --sizes 3 --json", 0),
+        ("bench allreduce --ranks 4 --sizes 7 --json", 4),
+        ("bench alltoall --ranks 4 --sizes 15 --json", 0),
+        ("bench p2p --op read --pair far --dtype float64 --sizes 7 --json", 0),
+        ("bench p2p --op read --pair far --sizes 0 --json", None),
+    ],
+)
+def test_a_size_of_which_nothing_is_left_is_told(line, used, capsys):
+    assert run_command(line.split()) == 0
+    out, err = capsys.readouterr()
+    assert json.loads(out)["size_bytes"] == (used or 0)
+    assert ("the row has 0 bytes" in err) == (used == 0)
+
+
+def test_one_name_is_a_place(capsys):
+    line = "bench allreduce --sizes 4 --json --place node03.npu1.die0"
+    assert run_command(line.split()) == 0
+    assert json.loads(capsys.readouterr().out)["ranks"] == 1
+
+
+@pytest.mark.parametrize("broken", [True, False])
+def test_a_picture_is_there_whole_or_not_at_all(tmp_path, monkeypatch, capsys, broken):
+    from matplotlib.figure import Figure
+
+    def half(figure, path, **options):
+        path.write_bytes(b"half")
+        raise OSError(ENOSPC, "No space left on device")
+
+    if broken:
+        monkeypatch.setattr(Figure, "savefig", half)
+    path = tmp_path / "p.png"
+    path.write_bytes(b"old")
+    assert run_command(["bench", "p2p", "--sizes", "1KiB", "--plot", str(path)]) == broken
+    assert list(tmp_path.iterdir()) == [path]
+    assert (path.read_bytes() == b"old") == broken
+    if broken:
+        words = f"ubnet: cannot write or read {path}: No space left on device\n"
+        assert capsys.readouterr().err.endswith(words)
+
+
+CLOSED = ("topo show cloudmatrix64", "bench --help", "run -n 4 {program}")
+
+
+@pytest.mark.parametrize("line", CLOSED)
+def test_a_reader_that_closes_early_leaves_status_0(line, tmp_path):
+    program = tmp_path / "speaks.py"
+    program.write_text("print('x' * 100_000, flush=True)\n")
+    command = f"{sys.executable} -m ubnet {line.format(program=program)}"
+    script = f"set -o pipefail; {command} | head -c 1"
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_help_comes_at_once():
     run = [sys.executable, "-m", "ubnet", "--help"]
     subprocess.run(run, check=True, capture_output=True)
@@ -147,12 +213,6 @@ def test_help_comes_at_once():
         subprocess.run(run, check=True, capture_output=True)
         took.append(time.perf_counter() - start)
     assert min(took) < 0.3
-
-
-def test_reader_that_closes_early_is_no_error():
-    line = f"{sys.executable} -m ubnet bench --help | true"
-    done = subprocess.run(["bash", "-c", line], capture_output=True, text=True)
-    assert done.stderr == ""
 
 
 @pytest.mark.slow

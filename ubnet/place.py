@@ -22,7 +22,7 @@ def place_ranks(fabric: Fabric, ranks: int, place: str | Sequence[str] = "die") 
     place : {"die", "npu", "node", "cpu"} or sequence of str
         ``die``: rank r on the r-th die, node by node, so that ranks 0 and 1 share a package;
         ``npu`` and ``node``: on the first die of each; ``cpu``: on the CPU sockets; or the names
-        of endpoints, one a rank.
+        of endpoints, one a rank; a name may stand several times, its ranks share the endpoint.
 
     Returns
     -------
@@ -50,9 +50,13 @@ def all_places(fabric: Fabric, place: str | Sequence[str] = "die") -> Ints:
     FabricError
         If one of the names is.
     """
+    if isinstance(place, str) and place not in PLACES and _is_endpoint(fabric, place):
+        place = [place]
     if not isinstance(place, str):
         return np.array([fabric.endpoint(name).index for name in place], dtype=np.int64)
     if place not in PLACES:
+        if "." in place:
+            return np.array([fabric.endpoint(place).index], dtype=np.int64)
         raise OptionError(
             f"place is {place!r}; {did_you_mean(place, PLACES)}, or a list of endpoint names"
         )
@@ -61,6 +65,19 @@ def all_places(fabric: Fabric, place: str | Sequence[str] = "die") -> Ints:
         owner = (fabric.package_of if place == "npu" else fabric.node_of)[endpoints]
         endpoints = endpoints[np.sort(np.unique(owner, return_index=True)[1])]
     return endpoints
+
+
+def read_place(text: str) -> str | list[str]:
+    """Read a place as the command line gives it: a word, a name, or names with commas.
+
+    >>> read_place("npu"), read_place("a,b")
+    ('npu', ['a', 'b'])
+    """
+    return text.split(",") if "," in text else text
+
+
+def _is_endpoint(fabric: Fabric, name: str) -> bool:
+    return any(e.name == name for e in fabric.endpoints)
 
 
 def _check_room(ranks: int, room: int, where: str) -> None:

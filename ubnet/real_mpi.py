@@ -32,8 +32,9 @@ def load_real_mpi() -> Any:
             from mpi4py import MPI
         except (ImportError, RuntimeError) as error:
             raise OptionError(
-                f"mpirun started this process, but mpi4py cannot be used ({error}): install "
-                'ubnet[mpi], as in `pip install "ubnet[mpi]"`, or run without mpirun'
+                f"mpirun started this process, but mpi4py cannot be used ({error}): run without "
+                "mpirun, or pip install mpi4py, or, where ubnet's sources are, "
+                'pip install ".[mpi]"'
             ) from error
         _real = MPI
     return _real

@@ -26,6 +26,7 @@ from ubnet.cli.options import (
 )
 from ubnet.cli.portions import largest_portion, portions
 from ubnet.cli.results import Results
+from ubnet.cli.sizes import note_empty
 from ubnet.collectives.build import build
 from ubnet.collectives.registry import OPERATIONS, Operation
 from ubnet.errors import OptionError
@@ -218,6 +219,7 @@ class Collectives:
             used = max(int(max(sum(p[0]), sum(p[2]))) for p in parts) * dtype.itemsize
         elif parts:
             used = sum(parts) * dtype.itemsize
+        note_empty(size, used, f"{operation.name} of {self.dtype} on {ranks} ranks")
         return Row.timed(
             timing.time_ps,
             used,

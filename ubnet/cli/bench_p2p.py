@@ -22,6 +22,7 @@ from ubnet.cli.options import (
 from ubnet.cli.pairs import PAIRS, find_pair
 from ubnet.cli.results import Results
 from ubnet.cli.sending import send_message
+from ubnet.cli.sizes import note_empty
 from ubnet.errors import OptionError, did_you_mean
 from ubnet.replay import Arena, replay
 from ubnet.report.row import Row
@@ -133,6 +134,7 @@ class PointToPoint:
         itemsize = self.dtype.itemsize
         count = size // itemsize
         used = count * itemsize
+        note_empty(size, used, f"p2p of {self.dtype.name}")
         real = moves_bytes(self.payload, 2 * used, f"p2p of {used} bytes")
         measured = (self._send if op == "send" else self._transfer)(way, op, ends, count, real)
         return Row.timed(

@@ -4,6 +4,7 @@ This module imports click and nothing heavy, so that ``ubnet --help`` answers at
 """
 
 import os
+import select
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -77,7 +78,8 @@ def run_command(arguments: list[str]) -> int:
     """Run one command line and return its exit status.
 
     Every error that ubnet raises on purpose, and every wrong use, is one message on stderr:
-    status 2 where nothing has run yet, 1 for a failed program, 130 after Ctrl-C.
+    status 2 where nothing has run yet, 1 for a failed program or a file that cannot be written,
+    130 after Ctrl-C. A reader of the output that closes it early is no error.
     """
     try:
         with ubnet.make_context("ubnet", arguments) as context:
@@ -90,13 +92,15 @@ def run_command(arguments: list[str]) -> int:
         path = asked.command_path if asked else "ubnet"
         return _say(f"{error.format_message()} (see {path} --help)", error.exit_code)
     except UbnetError as error:
+        if "BrokenPipeError" in str(error) and _output_is_closed():
+            return 0  # a rank that printed for a reader which has gone
         return _say(str(error), error.exit_status)
     except KeyboardInterrupt:
         return _say("interrupted", 130)
     except BrokenPipeError:
-        # What reads our output has closed it; the flush at exit must not complain again.
+        # What reads our output, such as head, has all that it wanted.
         _drop_output()
-        return 1
+        return 0
     except OSError as error:
         return _say(_of_file(error), 1)
     except MemoryError as error:
@@ -118,7 +122,18 @@ def _of_file(error: OSError) -> str:
     return f"cannot write the output: {error.strerror or error}"
 
 
+def _output_is_closed() -> bool:
+    """Say whether the output is a pipe that nothing reads any more."""
+    watched = select.poll()
+    watched.register(sys.stdout.fileno(), 0)
+    closed = any(event & select.POLLERR for _, event in watched.poll(0))
+    if closed:
+        _drop_output()
+    return closed
+
+
 def _drop_output() -> None:
+    """Let the flush at exit succeed."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

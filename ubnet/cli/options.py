@@ -10,7 +10,7 @@ import click
 from ubnet.cli.memory import PAYLOADS
 from ubnet.cli.sizes import parse_sizes
 from ubnet.errors import OptionError
-from ubnet.place import PLACES
+from ubnet.place import read_place
 
 if TYPE_CHECKING:
     from ubnet.fabric import Fabric
@@ -75,8 +75,9 @@ def place_options(command: F) -> F:
             default="die",
             show_default=True,
             metavar="PLACE",
-            callback=lambda ctx, param, value: value if value in PLACES else value.split(","),
-            help="Where ranks sit: die, npu, node, cpu (one on each), or a list of endpoints.",
+            callback=lambda ctx, param, value: read_place(value),
+            help="Where ranks sit: die, npu, node, cpu (one on each), or a list of endpoints "
+            "(one that stands twice holds two ranks).",
         ),
     )
 

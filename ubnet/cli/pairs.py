@@ -41,6 +41,13 @@ def find_pair(fabric: Fabric, pair: str) -> tuple[int, int]:
     """
     if ":" in pair:
         first, _, other = pair.partition(":")
+        for word in (first, other):
+            if word in PAIRS:
+                raise OptionError(
+                    f"pair is {pair!r}, but {word!r} is a pair already: give {word}, a list such "
+                    f"as near,far, or two endpoints such as {fabric.endpoints[0].name}:"
+                    f"{fabric.endpoints[-1].name}"
+                )
         return fabric.endpoint(first).index, fabric.endpoint(other).index
     if pair not in PAIRS:
         hint = did_you_mean(pair, PAIRS)

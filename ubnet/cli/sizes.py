@@ -1,5 +1,6 @@
 """The sizes of a bench: lists, geometric ranges, OSU's."""
 
+from ubnet.cli.notes import note
 from ubnet.errors import OptionError
 from ubnet.units import parse_size
 
@@ -25,6 +26,12 @@ def parse_sizes(text: str) -> list[int]:
         first, *rest = part.split(":")
         sizes += _between(part, first, *rest) if rest else [parse_size(first)]
     return sizes
+
+
+def note_empty(asked: int, used: int, what: str) -> None:
+    """Say on stderr where nothing is left of a size, since only whole elements are moved."""
+    if asked and not used:
+        note(f"{what}: {asked} bytes hold no element for every rank, so the row has 0 bytes")
 
 
 def _between(part: str, first: str, *rest: str) -> list[int]:

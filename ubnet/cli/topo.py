@@ -1,5 +1,6 @@
 """The command ``ubnet topo``: list, show and check fabrics."""
 
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,6 +13,7 @@ from rich.text import Text
 from ubnet.fabric import Fabric
 from ubnet.fabrics import fabric_names, load_fabric
 from ubnet.proof import FAULT, NO, Finding, check_fabric
+from ubnet.report.table import open_console
 from ubnet.survey import Cables, bisection, count_cables, node_uplinks, plane_members
 from ubnet.transport import READ, WRITE, Transport
 
@@ -110,7 +112,7 @@ def _load(name: str, paths: str | None) -> Fabric:
 
 
 def _console() -> Console:
-    return Console(highlight=False)
+    return open_console(sys.stdout)
 
 
 def _say(console: Console, line: str) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 
 from ubnet.errors import OptionError
 from ubnet.report.row import Row
+from ubnet.report.whole_file import whole_file
 from ubnet.units import format_size
 
 COLOURS = ("#0b6e99", "#c4501b", "#4b7f2a", "#7a3e9d", "#8a6d00", "#b0336d", "#3d3d3d", "#009e8e")
@@ -64,7 +65,8 @@ def plot_rows(rows: Sequence[Row], path: Path, where: str = "") -> None:
     against = "size" if _against_size(rows) else "ranks"
     _panel(left, "latency (us, virtual)", against, [(s, s.times) for s in lines])
     _panel(right, "bus bandwidth (GB/s = 1e9 B/s)", against, [(s, s.rates) for s in lines])
-    figure.savefig(path)
+    with whole_file(path) as draft:
+        figure.savefig(draft)
 
 
 def check_picture(path: Path) -> Any:
@@ -84,7 +86,10 @@ def check_picture(path: Path) -> Any:
     try:
         from matplotlib.figure import Figure
     except ImportError:
-        raise OptionError('a picture needs matplotlib: pip install "ubnet[plot]"') from None
+        raise OptionError(
+            "a picture needs matplotlib: pip install matplotlib, or, where ubnet's sources are, "
+            'pip install ".[plot]"'
+        ) from None
     return Figure
 
 

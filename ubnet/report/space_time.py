@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from ubnet.fabric import Fabric
 from ubnet.memory import capacity_with_memory
 from ubnet.report.plot import check_picture
+from ubnet.report.whole_file import whole_file
 from ubnet.schedule import Schedule
 from ubnet.timing import Timing
 
@@ -49,7 +50,8 @@ def plot_run(
     left, right = figure.subplots(1, 2, width_ratios=(3, 1))
     _lines(left, figure, schedule, timing)
     _tiers(right, timing, fabric)
-    figure.savefig(path)
+    with whole_file(path) as draft:
+        figure.savefig(draft)
 
 
 def starts_us(schedule: Schedule, timing: Timing) -> NDArray[np.float64]:

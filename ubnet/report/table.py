@@ -96,7 +96,14 @@ def print_table(rows: Sequence[Row], header: Sequence[str], file: IO[str]) -> No
 
 def open_console(file: IO[str]) -> Console:
     """Return what prints tables; colours are used on a terminal only."""
-    return Console(file=file, highlight=False)
+    return _Console(file=file, highlight=False)
+
+
+class _Console(Console):
+    """Leaves it to the command line what a reader that has gone means; rich would end with 1."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError from None
 
 
 def print_lines(lines: Sequence[str], console: Console) -> None:
