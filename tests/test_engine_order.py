@@ -40,8 +40,10 @@ def test_transfers_of_one_step_share_the_engine():
     assert times[0] == pytest.approx(times[1], rel=1e-6)
 
 
-def test_a_message_without_bytes_keeps_its_time():
-    assert two_sends(True, 0).op_end_ps.tolist() == two_sends(False, 0).op_end_ps.tolist()
+def test_messages_without_bytes_are_posted_one_after_the_other():
+    first, second = two_sends(True, 0).op_end_ps.tolist()
+    assert [first, second] == [NEAR_PS, NEAR_PS + 80_000]
+    assert two_sends(False, 0).op_end_ps.max() == second
 
 
 def ring_time(op, ranks, size, chunks):
