@@ -1,5 +1,7 @@
 """Equal flows are computed as one, and rows of ended flows are used again: nothing changes."""
 
+import time
+
 import numpy as np
 import pytest
 
@@ -155,3 +157,14 @@ def test_memory_of_a_long_program_is_an_end_for_each_flow():
     tables = [table for table in sim._tables if table is not sim._engine.ends]
     assert sum(table.nbytes for table in tables) < 150_000
     assert (np.diff(sim.finish_ps) > 0).all()
+
+
+def test_many_flows_that_are_alike_but_for_their_start_up_cost_no_square():
+    # All have one key; a search among all of them would take minutes.
+    n = 100_000
+    sim = FlowSim([1e9])
+    began = time.process_time()
+    sim.post([1000] * n, np.arange(n + 1), [0] * n, startup_ps=np.arange(n) * 2_000_000)
+    assert time.process_time() - began < 5
+    assert sim.counters["groups"] == n
+    assert sim.run() == (n - 1) * 2_000_000 + 1_000_000

@@ -74,9 +74,10 @@ NO_EVENT = 0
 ALL_EVENTS = 1
 WATCHED_END = 2
 MOST_COLUMNS = 2048
-# The dense matrix holds sums of shares that are exact: whole ones, not too large, not too many.
+MOST_TRIES = 64  # flows that are compared with one for being equal
+# The dense matrix holds sums of whole shares in two bytes.
 MOST_EQUAL = 64.0
-MOST_CROWD = 1 << 17
+MOST_SHARES = 32_000.0
 # Of a heap. Ids and counts that are passed on are int64 from the start here and below: Numba
 # compiles a kernel once more for each literal and each width of integer it is called with.
 TOP = np.int64(0)
@@ -715,13 +716,20 @@ def _fill_all(
 
 
 @kernel
-def _want_dense(clock: I8, links: Table) -> None:
+def _want_dense(clock: I8, hops: Table, links: Table) -> None:
     """Ask for the tables of the dense regime where all active flows are fit for it."""
     columns = len(links) - 1
     if columns > MOST_COLUMNS:
         columns = clock[BUSY_LINKS]
     for k in range(clock[BUSY_LINKS]):
-        if links.crowd[links.busy[k]] > MOST_CROWD:
+        if links.crowd[links.busy[k]] > MOST_SHARES:
+            return
+        total = 0.0
+        h = links.first_hop[links.busy[k]]
+        while h >= 0:
+            total += hops.share[h]
+            h = hops.next[h]
+        if total > MOST_SHARES:
             return
     if clock[ODD_FLOWS] == 0 and columns <= MOST_COLUMNS:
         clock[WANTED] = columns
@@ -745,7 +753,7 @@ def _reallocate(
         clock[WAIT] = 1 << max(1, min(clock[MISSES], 5))
         _fill_all(clock, flows, hops, links, lists, levels, blocks)
         if clock[MISSES] > 2:
-            _want_dense(clock, links)
+            _want_dense(clock, hops, links)
     clock[REGION] += 1
     clock[REGION_FLOWS] = 0
     clock[REGION_LINKS] = 0
@@ -967,18 +975,28 @@ def _are_equal(flows: Table, hops: Table, one: Int, other: Int) -> bool:
 
 @kernel
 def _doubtful(
-    nbytes: I8, route_ptr: I8, route_link: I8, key: NDArray[np.uint32]
+    start_ps: I8,
+    nbytes: I8,
+    route_ptr: I8,
+    route_link: I8,
+    dep_ptr: I8,
+    dep: I8,
+    key: NDArray[np.uint32],
 ) -> NDArray[np.bool_]:
-    """Write a key of each flow's bytes and route; tell whose key may stand there twice."""
+    """Write a key of each flow's columns; tell whose key may stand there twice."""
     n, bits = len(key), 6
     while (1 << bits) < 4 * n:
         bits += 1
     mask = (1 << bits) - 1
     times = np.zeros(1 << bits, np.int8)
     for k in range(n):
-        word = nbytes[min(k, len(nbytes) - 1)] & 0xFFFFFFFF
+        word = nbytes[min(k, len(nbytes) - 1)] ^ (start_ps[min(k, len(start_ps) - 1)] << 3)
+        word = (word ^ (word >> 32)) & 0xFFFFFFFF
         for h in range(route_ptr[k], route_ptr[k + 1]):
             word = ((word << 5) ^ (word >> 11) ^ route_link[h]) * 40503 & 0xFFFFFFFF
+        if len(dep) > 0:
+            for j in range(dep_ptr[k], dep_ptr[k + 1]):
+                word = ((word << 5) ^ (word >> 11) ^ dep[j]) * 40503 & 0xFFFFFFFF
         word ^= word >> 15
         key[k] = word
         times[word & mask] = min(2, times[word & mask] + 1)
@@ -993,6 +1011,7 @@ def _group(
     clock: I8,
     flows: Table,
     hops: Table,
+    start_ps: I8,
     nbytes: I8,
     route_ptr: I8,
     route_link: I8,
@@ -1005,7 +1024,7 @@ def _group(
     """
     first, n = clock[ROWS], len(route_ptr) - 1
     key = np.zeros(n, np.uint32)
-    doubtful = _doubtful(nbytes, route_ptr, route_link, key)
+    doubtful = _doubtful(start_ps, nbytes, route_ptr, route_link, dep_ptr, dep, key)
     candidates, bits = 0, 4
     for k in range(n):
         candidates += 1 if doubtful[k] else 0
@@ -1021,8 +1040,9 @@ def _group(
         flow = first + k
         if not doubtful[k] or flows.first_hop[flow] == flows.first_hop[flow + 1]:
             continue
-        slot = (int(key[k]) >> 3) & mask
-        while table[slot] >= 0:
+        slot, tries = (int(key[k]) >> 3) & mask, 0
+        while table[slot] >= 0 and tries < MOST_TRIES:
+            tries += 1
             other = np.int64(table[slot])
             alike = key[other] == key[k] and _are_equal(flows, hops, first + other, flow)
             if len(dep) > 0 and alike:
@@ -1038,7 +1058,7 @@ def _group(
                 clock[GROUPED] += 1
                 break
             slot = (slot + 1) & mask
-        if count[k] == 0:
+        if count[k] == 0 and table[slot] < 0:
             table[slot] = k
             last[k] = k
     for k in range(n):
@@ -1148,7 +1168,7 @@ def enqueue(
         watch,
     )
     if n > 1:
-        _group(clock, flows, hops, nbytes, route_ptr, route_link, dep_ptr, dep)
+        _group(clock, flows, hops, start_ps, nbytes, route_ptr, route_link, dep_ptr, dep)
     for k in range(n):
         ends[clock[SIZE] + k] = -1
     clock[ROWS] += n
@@ -1264,7 +1284,7 @@ UNPLACED = 1 << 30
 class Dense(NamedTuple):
     """The tables of the dense regime."""
 
-    matrix: NDArray[np.float32]
+    matrix: NDArray[np.int16]
     reals: F8
     whole: I8
     free: F8  # snapshots
@@ -1296,7 +1316,7 @@ def _lowest(free: F8, rising: F8) -> Int:
 
 
 @kernel
-def _freeze_row(row: NDArray[np.float32], free: F8, rising: F8, level: float) -> None:
+def _freeze_row(row: NDArray[np.int16], free: F8, rising: F8, level: float) -> None:
     """Take a row at a level out of all columns."""
     for k in range(len(free)):
         count = float(row[k])
@@ -1751,7 +1771,7 @@ def _start_in_rows(
     for k in range(n):
         for h in range(flows.first_hop[lists.batch[k]], flows.first_hop[lists.batch[k] + 1]):
             column = links.column[hops.link[h]]
-            if column < 0 or links.crowd[hops.link[h]] > MOST_CROWD:
+            if column < 0 or open_then[0, column] + MOST_EQUAL > MOST_SHARES:
                 clock[UNFIT] = 1
             elif whole[SLOT, column] + links.crowd[hops.link[h]] > whole[SLOT_END, column]:
                 clock[UNFIT] = CRAMPED if clock[UNFIT] == 0 else clock[UNFIT]

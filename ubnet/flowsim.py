@@ -462,7 +462,7 @@ def _matrix(n: int, active_hops: int, hops: int) -> Dense:
     snapshots = n // allocator.STRIDE + 2
     slots = active_hops + active_hops // 2 + allocator.SPARE_SLOTS * n
     return Dense(
-        matrix=np.zeros((n, n), np.float32),
+        matrix=np.zeros((n, n), np.int16),
         reals=np.zeros((allocator.REALS, n)),
         whole=np.zeros((allocator.WHOLE, n + 1), np.int64),
         free=np.zeros((snapshots, n)),

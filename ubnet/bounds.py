@@ -1,0 +1,150 @@
+"""What no allocation can beat: the busiest resource, and the longest chain of flows that wait.
+
+The engine is checked against these: a makespan below one of them would be a bug.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ubnet.compressed_rows import owners
+from ubnet.fabric import Floats, Ints
+from ubnet.flowcheck import integers, pointers, reals
+from ubnet.jit import kernel
+from ubnet.units import PS_PER_S
+
+
+class Bounds(NamedTuple):
+    """Lower bounds of a makespan, in picoseconds.
+
+    Attributes
+    ----------
+    busiest_ps : int
+        The largest over all links: bytes times share over capacity, after the first start among
+        the flows that use it.
+    link : int
+        That link, -1 where no bytes move.
+    chain_ps : int
+        The end of the longest chain of flows that wait for each other, each as fast as its own
+        cap and links let it be alone.
+    """
+
+    busiest_ps: int
+    link: int
+    chain_ps: int
+
+    @property
+    def ps(self) -> int:
+        """The larger of the two."""
+        return max(self.busiest_ps, self.chain_ps)
+
+
+def lower_bounds(
+    capacity: ArrayLike,
+    start_ps: ArrayLike,
+    nbytes: ArrayLike,
+    route_ptr: ArrayLike,
+    route_link: ArrayLike,
+    route_share: ArrayLike | None = None,
+    weight: ArrayLike | None = None,
+    rate_cap: ArrayLike | None = None,
+    dep_ptr: ArrayLike | None = None,
+    dep: ArrayLike | None = None,
+    startup_ps: ArrayLike | None = None,
+) -> Bounds:
+    """Return what the makespan of flows is at least; the arguments are `simulate_flows`'.
+
+    Raises
+    ------
+    FlowError
+        For columns of a wrong type or length.
+
+    Examples
+    --------
+    Two flows of 1,000 bytes on a link of 1 GB/s, the second after the first:
+
+    >>> lower_bounds([1e9], 0, [1000, 1000], [0, 1, 2], [0, 0], dep_ptr=[0, 0, 1], dep=[0])
+    Bounds(busiest_ps=2000000, link=0, chain_ps=2000000)
+    """
+    rates = np.asarray(capacity, dtype=np.float64)
+    ptr = pointers("route_ptr", route_ptr, None, np.size(route_link))
+    n = len(ptr) - 1
+    link = integers("route_link", route_link)
+    share = np.broadcast_to(
+        reals("route_share", 1.0 if route_share is None else route_share, len(link)), len(link)
+    )
+    flow = owners(ptr)
+    size = np.broadcast_to(integers("nbytes", nbytes, n), n)
+    cap = np.broadcast_to(reals("rate_cap", np.inf if rate_cap is None else rate_cap, n), n)
+    start = np.broadcast_to(integers("start_ps", start_ps, n), n)
+    startup = np.broadcast_to(integers("startup_ps", 0 if startup_ps is None else startup_ps, n), n)
+    alone = cap.copy()
+    np.minimum.at(alone, flow, rates[link] / share)
+    moving = np.where(np.isinf(alone), 0.0, size / alone * PS_PER_S)
+    deps = integers("dep", () if dep is None else dep)
+    waits = pointers(
+        "dep_ptr", np.zeros(n + 1, np.int64) if dep_ptr is None else dep_ptr, n, len(deps)
+    )
+    end = chain_ends(start + startup, startup + np.zeros(n, np.int64), moving, waits, deps)
+    busiest, which = _busiest(rates, link, flow, share, size, start + startup)
+    return Bounds(busiest, which, int(end.max(initial=0)))
+
+
+def _busiest(
+    rates: Floats, link: Ints, flow: Ints, share: Floats, size: Ints, entry: Ints
+) -> tuple[int, int]:
+    """Return when the link that is busy longest is done at the earliest, and the link."""
+    need = np.bincount(link, size[flow] * share, len(rates)) / rates * PS_PER_S
+    if not need.any():
+        return 0, -1
+    first = np.full(len(rates), np.iinfo(np.int64).max)
+    used = size[flow] > 0
+    np.minimum.at(first, link[used], entry[flow[used]])
+    done = np.where(need > 0, first + need, 0.0)
+    which = int((done >= done.max() * (1 - 1e-12)).argmax())
+    return int(done[which]), which
+
+
+@kernel
+def chain_ends(
+    entry_ps: NDArray[np.int64],
+    startup_ps: NDArray[np.int64],
+    moving_ps: NDArray[np.float64],
+    dep_ptr: NDArray[np.int64],
+    dep: NDArray[np.int64],
+) -> NDArray[np.int64]:
+    """Return when each flow ends at the earliest, rounded down; dependencies have no circle."""
+    n = len(entry_ps)
+    pending = np.zeros(n, np.int64)
+    first_waiter = np.full(n, -1, np.int64)
+    next_waiter = np.zeros(len(dep), np.int64)
+    waiter = np.zeros(len(dep), np.int64)
+    for i in range(n):
+        for j in range(dep_ptr[i], dep_ptr[i + 1]):
+            waiter[j] = i
+            next_waiter[j] = first_waiter[dep[j]]
+            first_waiter[dep[j]] = j
+            pending[i] += 1
+    order = np.zeros(n, np.int64)
+    known = 0
+    for i in range(n):
+        if pending[i] == 0:
+            order[known] = i
+            known += 1
+    end = entry_ps.copy()
+    at = 0
+    while at < known:
+        i = order[at]
+        at += 1
+        end[i] += int(moving_ps[i])
+        j = first_waiter[i]
+        while j >= 0:
+            k = waiter[j]
+            end[k] = max(end[k], end[i] + startup_ps[k])
+            pending[k] -= 1
+            if pending[k] == 0:
+                order[known] = k
+                known += 1
+            j = next_waiter[j]
+    return end
