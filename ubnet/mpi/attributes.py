@@ -77,7 +77,9 @@ class Attributes(Handle):
 
     def Get_attr(self, keyval: int) -> Any:
         """Return an attribute, None if there is none."""
-        if 0 <= keyval < FIRST_KEYVAL:
+        if keyval < 0:
+            raise MPIException(ERR_KEYVAL, f"there is no key {keyval}")
+        if keyval < FIRST_KEYVAL:
             return self._predefined_attribute(keyval)
         return self._attributes().get(keyval)
 

@@ -7,6 +7,7 @@ from ubnet.exposure import Exposure
 from ubnet.rank import current
 from ubnet.window import Window
 
+from .attributes import Attributes
 from .buffer_collectives import barrier
 from .comm import COMM_SELF, Intracomm
 from .communicator import found, ticket
@@ -24,17 +25,19 @@ from .constants import (
     WIN_SIZE,
     WIN_UNIFIED,
 )
+from .errhandler import ErrorHandling
 from .exception import ERR_DISP, ERR_RMA_ATTACH, ERR_RMA_FLAVOR, ERR_RMA_SYNC, ERR_SIZE
 from .exception import Exception as MPIException
 from .group import Group
-from .memory import NOTHING, memory_of
+from .info import INFO_NULL, Info
+from .memory import NOTHING, buffer, memory_of
 from .win_access import WinAccess
 from .win_memory import address_of, allocated, octets, shared_segments
 from .win_state import WinState
 from .win_sync import WinSync
 
 
-class Win(WinAccess, WinSync):
+class Win(WinAccess, WinSync, Attributes, ErrorHandling):
     """A window: a part of each member's memory that the others may access."""
 
     __slots__ = ()
@@ -44,7 +47,7 @@ class Win(WinAccess, WinSync):
         cls,
         memory: Any,
         disp_unit: int = 1,
-        info: Any = None,
+        info: Info = INFO_NULL,
         comm: Intracomm = COMM_SELF,
     ) -> Self:
         """Open memory of the program.
@@ -65,7 +68,7 @@ class Win(WinAccess, WinSync):
 
     @classmethod
     def Allocate(
-        cls, size: int, disp_unit: int = 1, info: Any = None, comm: Intracomm = COMM_SELF
+        cls, size: int, disp_unit: int = 1, info: Info = INFO_NULL, comm: Intracomm = COMM_SELF
     ) -> Self:
         """Open new memory of `size` bytes."""
         opened = allocated(_check_size(size))
@@ -73,7 +76,7 @@ class Win(WinAccess, WinSync):
 
     @classmethod
     def Allocate_shared(
-        cls, size: int, disp_unit: int = 1, info: Any = None, comm: Intracomm = COMM_SELF
+        cls, size: int, disp_unit: int = 1, info: Info = INFO_NULL, comm: Intracomm = COMM_SELF
     ) -> Self:
         """Open new memory that the members see directly, too."""
         here, rank = comm._here, current()
@@ -86,13 +89,13 @@ class Win(WinAccess, WinSync):
         return made
 
     @classmethod
-    def Create_dynamic(cls, info: Any = None, comm: Intracomm = COMM_SELF) -> Self:
+    def Create_dynamic(cls, info: Info = INFO_NULL, comm: Intracomm = COMM_SELF) -> Self:
         """Open no memory yet: `Attach` does; displacements are addresses then."""
         return cls._made("Create_dynamic", WIN_FLAVOR_DYNAMIC, NOTHING, 1, info, comm)
 
     @classmethod
     def _made(
-        cls, call: str, flavor: int, memory: memoryview, unit: int, info: Any, comm: Intracomm
+        cls, call: str, flavor: int, memory: memoryview, unit: int, info: Info, comm: Intracomm
     ) -> Self:
         if unit <= 0:
             raise MPIException(ERR_DISP, f"displacement unit {unit}; give 1 or more")
@@ -108,7 +111,8 @@ class Win(WinAccess, WinSync):
         window = Window(rank, own.context, own.group, exposure, sure=sure)
         sizes, units, _ = zip(*told, strict=True)
         rank.host.labels[own.context] = f"window {own.context}"
-        return cls._of(WinState(own, window, memory, flavor, list(sizes), list(units), info=info))
+        hints = {} if info._ref is None else dict(info.items())
+        return cls._of(WinState(own, window, memory, flavor, list(sizes), list(units), hints=hints))
 
     def Free(self) -> None:
         """Close the window; all members must call, and their accesses must have ended."""
@@ -116,6 +120,7 @@ class Win(WinAccess, WinSync):
         if here.locked or here.locked_all or here.started is not None or here.posted is not None:
             raise MPIException(ERR_RMA_SYNC, "Free inside of an epoch")
         here.complete()
+        self._drop_attributes()
         barrier(here.comm).run("Win.Free")
         here.window.close()
         self._let_go()
@@ -131,7 +136,7 @@ class Win(WinAccess, WinSync):
         if not self._dynamic().exposure.detach(address):
             raise MPIException(ERR_RMA_ATTACH, f"no memory at {address} is attached")
 
-    def Shared_query(self, rank: int) -> tuple[memoryview, int]:
+    def Shared_query(self, rank: int) -> tuple[buffer, int]:
         """Return the memory of a member and its displacement unit; of PROC_NULL the first's.
 
         In a window that is not shared a rank sees its own memory only.
@@ -143,12 +148,13 @@ class Win(WinAccess, WinSync):
             rank = next((r for r, size in enumerate(here.sizes) if size), 0)
         here.world(rank)
         if here.flavor == WIN_FLAVOR_SHARED:
-            return here.segments[rank], here.units[rank]
-        return (here.memory if rank == here.comm.rank else NOTHING), here.units[rank]
+            return buffer.frombuffer(here.segments[rank]), here.units[rank]
+        seen = here.memory if rank == here.comm.rank else NOTHING
+        return buffer.frombuffer(seen), here.units[rank]
 
-    def tomemory(self) -> memoryview:
+    def tomemory(self) -> buffer:
         """Return this rank's memory."""
-        return self._here.memory
+        return buffer.frombuffer(self._here.memory)
 
     def Get_group(self) -> Group:
         """Return the group of the members."""
@@ -164,13 +170,15 @@ class Win(WinAccess, WinSync):
         here.name = name[: MAX_OBJECT_NAME - 1]
         current().host.labels[here.comm.context] = here.name
 
-    def Get_attr(self, keyval: int) -> Any:
-        """Return an attribute: WIN_BASE, WIN_SIZE, WIN_DISP_UNIT ... or one of the program's."""
-        here = self._here
-        if keyval in _ATTRIBUTES:
-            return _ATTRIBUTES[keyval](here)
-        return here.attributes.get(keyval)
+    def Get_info(self) -> Info:
+        """Return the hints that were given."""
+        return Info.Create(self._here.hints)
 
+    def Set_info(self, info: Info) -> None:
+        """Give it hints, which change nothing here."""
+        self._here.hints = dict(info.items())
+
+    info = property(Get_info, Set_info, doc="Its hints.")
     group = property(Get_group, doc="Group of the members.")
     name = property(Get_name, Set_name, doc="Its name.")
 
@@ -200,6 +208,14 @@ class Win(WinAccess, WinSync):
         """Memory model: there is one copy of all memory."""
         _ = self._here
         return WIN_UNIFIED
+
+    def _predefined_attribute(self, keyval: int) -> int | None:
+        """Return WIN_BASE, WIN_SIZE, WIN_DISP_UNIT, WIN_CREATE_FLAVOR or WIN_MODEL."""
+        attribute = _ATTRIBUTES.get(keyval)
+        return None if attribute is None else attribute(self._here)
+
+    def _owner(self) -> WinState:
+        return self._here
 
     def _dynamic(self) -> Window:
         here = self._here

@@ -13,7 +13,7 @@ from ubnet.access import Access
 
 from .buffers import read_spec
 from .constants import PROC_NULL, WIN_FLAVOR_DYNAMIC
-from .datatype import Datatype
+from .datatype import DATATYPES, Datatype
 from .exception import ERR_DISP, ERR_OP, ERR_RMA_RANGE
 from .exception import Exception as MPIException
 from .op import OPS, Op
@@ -218,23 +218,29 @@ def _combining(op: Op, target: Target) -> Any:
         return None
     if not op._name:
         raise MPIException(ERR_OP, "an access combines by MPI's own operations only")
-    combine = op._on(target.datatype)
-    if isinstance(combine, str):
-        return combine
-    return partial(_by_name, op._name, target.datatype._name)
+    datatype = _basic(target.datatype)
+    combine = op._on(datatype)
+    return combine if isinstance(combine, str) else partial(_by_name, op._name, datatype._name)
 
 
 def _by_name(operation: str, datatype: str, held: Array, data: Array) -> Array:
-    from .datatype import DATATYPES
-
     combine = OPS[operation]._on(DATATYPES[datatype])
     assert not isinstance(combine, str)
     return combine(held, data)
 
 
+def _basic(datatype: Datatype) -> Datatype:
+    """Return MPI's own datatype that a derived one is made of alone, else the datatype itself."""
+    inside = {id(layout): layout for layout, _ in datatype._layout.basics()}
+    if len(inside) > 1 or not datatype._layout.parts:
+        return datatype
+    own = (d for d in DATATYPES.values() if d and id(d._layout) in inside)
+    return next(own, datatype)
+
+
 def _elements(datatype: Datatype) -> Any:
     """Return the elements of a datatype as they stand on the wire, without holes."""
-    dtype = datatype._layout.dtype
+    dtype = _basic(datatype)._layout.dtype
     if dtype is None or dtype.names is None:
         return dtype
     return np.dtype([(name, dtype[name]) for name in dtype.names])

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ubnet.errors import OutsideWindow
 from ubnet.message import Pending
@@ -42,6 +42,10 @@ class WinState:
         Bytes and displacement unit of each member.
     segments : list of memoryview
         The memory of all members where they share it, else none.
+    name : str
+        What the program calls it.
+    hints : dict of str to str
+        What it was given as info.
     fenced, locked_all : bool
         Whether a fence has opened it, whether everybody is locked.
     locked, started : set of int
@@ -58,13 +62,12 @@ class WinState:
     units: list[int]
     segments: list[memoryview] = field(default_factory=list)
     name: str = ""
-    info: Any = None
+    hints: dict[str, str] = field(default_factory=dict)
     fenced: bool = False
     locked_all: bool = False
     locked: set[int] = field(default_factory=set)
     started: list[int] | None = None
     posted: list[Pending] | None = None
-    attributes: dict[int, Any] = field(default_factory=dict)
     _under_way: dict[int, list[UnderWay]] = field(default_factory=dict)
 
     def world(self, target: int) -> int:
