@@ -7,7 +7,7 @@ import pytest
 from ubnet.cli.main import run_command
 from ubnet.fabrics import load_fabric
 from ubnet.report.paper import SECTIONS, section
-from ubnet.report.paper_figure import FITTED, PREDICTED, Figure
+from ubnet.report.paper_figure import FITTED, KINDS, PREDICTED, Figure
 
 BOUND = {"shape": 0.0, "transfers": 0.03, "moe": 0.03, "h800": 0.05, "kv": 0.03}
 """The largest error of a section."""
@@ -20,11 +20,34 @@ def test_published_figures_are_met(name):
     assert published
     for figure in figures:
         assert figure.section == name
-        assert figure.kind in (FITTED, PREDICTED)
-        assert (figure.published is None) <= (figure.kind == PREDICTED)
+        assert figure.kind in KINDS
+        if figure.published is None:
+            assert figure.kind == PREDICTED
         assert bool(figure.source) == (figure.published is not None)
     for figure in published:
         assert abs(figure.error) <= BOUND[name] + 1e-12, figure
+
+
+def test_a_ring_gains_on_the_mesh_as_sizes_grow_as_published():
+    for ranks in (8, 16, 32):
+        figures = section("collectives")(load_fabric)
+        rows = [f for f in figures if f"on {ranks} dies" in f.what]
+        ours = [f.ours for f in rows]
+        assert ours == sorted(ours, reverse=True)
+        assert ours[0] > 2 > 1.02 > ours[-1]
+        assert {f.kind for f in rows} == {PREDICTED}
+    assert all(f.source == "S" for f in section("collectives")(load_fabric))
+
+
+def test_what_the_model_was_made_from_is_not_called_predicted():
+    kinds = {
+        name: {f.kind for f in section(name)(load_fabric) if f.published is not None}
+        for name in ("shape", "transfers", "moe", "h800", "kv", "loading")
+    }
+    assert all("predicted" not in kinds[name] for name in kinds)
+    assert kinds["shape"] == {"given", "follows"}
+    assert kinds["transfers"] == {"given", "fitted"}
+    assert kinds["loading"] == {"fitted", "follows"}
 
 
 def test_predictions_grow_with_ranks_and_tokens(monkeypatch):
@@ -81,7 +104,9 @@ def test_the_command_prints_tables_and_lines(capsys):
     shown = capsys.readouterr().out
     assert "4,096 tokens by RoCE" in shown
     assert "+2.2" in shown
-    assert "predicted" in shown
+    assert "follows" in shown
+    assert run_command(["paper", "--section", "kv,shape"]) == 0
+    assert capsys.readouterr().out == shown
     assert run_command(["paper", "--section", "kv", "--json"]) == 0
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [line["published"] for line in lines] == [70272, 288, 11.5]

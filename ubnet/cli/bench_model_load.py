@@ -184,4 +184,4 @@ def _or_dash(value: float | None, how: str) -> str:
 def _kind(row: LoadingRow) -> str:
     if row.published_s is None:
         return ""
-    return "fitted" if row.fitted else "predicted"
+    return "fitted" if row.fitted else "follows"

@@ -7,7 +7,7 @@ import click
 
 from ubnet.cli.notes import progress
 from ubnet.fabrics import load_fabric
-from ubnet.report.paper import SECTIONS, section
+from ubnet.report.paper import NOTES, SECTIONS, section
 from ubnet.report.paper_figure import Figure
 from ubnet.report.table import Column, figure, open_console, print_columns, print_lines
 
@@ -23,7 +23,8 @@ COLUMNS = (
 
 LINES = (
     "published figures of CloudMatrix384 and of H800 nodes beside the model's",
-    "fitted: constants of the model were chosen to meet it; predicted: they were not",
+    "given: put into the model; fitted: constants were chosen to meet it; follows: arithmetic from",
+    "these; predicted: it had no part in making the model",
     "P: arXiv 2506.12708, S: arXiv 2607.26444, D: derived by arithmetic from these",
 )
 
@@ -34,12 +35,12 @@ LINES = (
     "names",
     multiple=True,
     metavar="NAME",
-    help=f"{'|'.join(SECTIONS)}; by default all. May stand several times.",
+    help=f"{'|'.join(SECTIONS)}, or a list; by default all. May stand several times.",
 )
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
 def paper(names: tuple[str, ...], as_json: bool) -> None:
-    """Print published figures beside ubnet's, with the error, and whether each was fitted."""
-    chosen = list(names) or list(SECTIONS)
+    """Print published figures beside ubnet's, with the error, and what the model knew of each."""
+    chosen = [name for given in names for name in given.split(",")] or list(SECTIONS)
     makers = [(name, section(name)) for name in chosen]
     console = open_console(sys.stdout)
     if not as_json:
@@ -50,7 +51,7 @@ def paper(names: tuple[str, ...], as_json: bool) -> None:
             for each in figures:
                 print(json.dumps(each.record()), flush=True)
         else:
-            print_lines(["", name], console)
+            print_lines(["", name, *NOTES.get(name, ())], console)
             print_columns(figures, COLUMNS, console)
 
 

@@ -2,7 +2,7 @@
 
 Section 6 of [P] compares three ways to serve models of 671 GB by eight instances. Every figure
 here is the end of simulated transfers. Two of the model's rates are fitted to the table, what the
-bucket really delivers and what one instance draws from DRAM; all others are predicted.
+bucket really delivers and what one instance draws from DRAM; all others follow.
 """
 
 from collections import deque

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from ubnet.errors import OptionError, did_you_mean
 from ubnet.fabric import Fabric
 
+from .paper_collectives import collective_rows
 from .paper_figure import Figure
 from .paper_moe import h800_rows, moe_predictions, moe_rows, skew_rows
 from .paper_pool import loading_rows, pool_rows
@@ -32,6 +33,7 @@ def section(name: str) -> Section:
 SECTIONS: dict[str, Section] = {
     "shape": shape_rows,
     "transfers": transfer_rows,
+    "collectives": collective_rows,
     "moe": moe_rows,
     "h800": h800_rows,
     "kv": kv_rows,
@@ -42,3 +44,15 @@ SECTIONS: dict[str, Section] = {
     "predictions": moe_predictions,
 }
 """All sections, in the order in which they are printed."""
+
+NOTES: dict[str, tuple[str, ...]] = {
+    "moe": (
+        "compare microseconds: the GB/s that P prints beside them count the bytes 2^20 / 10^6 =",
+        "1.0486 times larger than they are, so that bench moe shows lower ones",
+    ),
+    "collectives": (
+        "S publishes a ring's time over the one-step mesh's by size, but not of how many ranks;",
+        "who leads from 8 MiB on depends on what many targets cost an engine, assumed 10 %",
+    ),
+}
+"""What stands above the figures of a section."""

@@ -1,13 +1,15 @@
 """A published figure beside ubnet's own.
 
-A figure is `fitted` where constants of the model were chosen to meet it, and `predicted` where
-they were not. The letters of the sources are those of `ubnet.topologies.constants`; D stands for
-what follows from other figures by arithmetic.
+A figure is `given` where it is put into the model as it is published, `fitted` where constants of
+the model were chosen to meet it, `follows` where arithmetic makes it from such figures, so that it
+proves little by itself, and `predicted` where it had no part in making the model. The letters of
+the sources are those of `ubnet.topologies.constants`; D stands for what follows from other figures
+by arithmetic.
 """
 
 from dataclasses import dataclass
 
-FITTED, PREDICTED = "fitted", "predicted"
+GIVEN, FITTED, FOLLOWS, PREDICTED = KINDS = ("given", "fitted", "follows", "predicted")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +28,8 @@ class Figure:
         What the source prints; None: nothing is published, this is a prediction alone.
     ours : float
         What the model says.
-    kind : {"fitted", "predicted"}
-        Whether constants were chosen to meet it.
+    kind : {"given", "fitted", "follows", "predicted"}
+        What the model knew of it.
     source : str
         Letter and table.
     """

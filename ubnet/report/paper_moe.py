@@ -22,7 +22,7 @@ from ubnet.collectives.routing import Routing
 from ubnet.fabric import Fabric
 from ubnet.place import place_ranks
 
-from .paper_figure import FITTED, PREDICTED, Figure
+from .paper_figure import FITTED, FOLLOWS, PREDICTED, Figure
 
 Load = Callable[..., Fabric]
 
@@ -75,7 +75,7 @@ def moe_rows(load: Load) -> Iterator[Figure]:
         buffer = StaticBuffer(320, 96, 8, 1, bytes_per_copy(7168, quant))
         what = f"{'dispatch' if quant == 'int8' else 'combine'} buffer, EP 320, 96 tokens"
         ours = buffer.nbytes / (1 << 20)
-        yield Figure("moe", what, "MiB", published, ours, PREDICTED, "P section 4.2")
+        yield Figure("moe", what, "MiB", published, ours, FOLLOWS, "P section 4.2")
     for op, rows in CLOUDMATRIX.items():
         for ranks in rows:
             ours = moe_time_us(fabric, op, ranks, "aiv", routing="uniform")

@@ -8,7 +8,7 @@ from ubnet.pool import MemoryPool
 from ubnet.pool.loading_table import FITTED as FITTED_CELLS
 from ubnet.pool.loading_table import PUBLISHED, loading_figures
 
-from .paper_figure import FITTED, PREDICTED, Figure
+from .paper_figure import FITTED, FOLLOWS, PREDICTED, Figure
 
 Load = Callable[..., Fabric]
 
@@ -37,7 +37,7 @@ def loading_rows(load: Load) -> Iterator[Figure]:
                 unit,
                 printed * scale,
                 value * scale,
-                FITTED if (cache, cell) in FITTED_CELLS else PREDICTED,
+                FITTED if (cache, cell) in FITTED_CELLS else FOLLOWS,
                 "P, section 6",
             )
 
@@ -56,9 +56,9 @@ def pool_rows(load: Load) -> Iterator[Figure]:
         dispatch_beside_kv(spread, transport=way, sharing="fifo").time_ps / 1e6
         for way in (None, "roce", "sdma")
     )
-    yield _prediction("decode dispatch EP 320, alone", "us", alone)
-    yield _prediction("decode dispatch EP 320, KV on RDMA", "us", rdma)
-    yield _prediction("decode dispatch EP 320, KV on UB", "us", ub)
+    yield _prediction("decode dispatch EP 320, 96 tokens, alone", "us", alone)
+    yield _prediction("the same beside KV on RDMA", "us", rdma)
+    yield _prediction("the same beside KV on UB", "us", ub)
 
 
 def _prediction(what: str, unit: str, ours: float) -> Figure:

@@ -10,7 +10,7 @@ from ubnet.idle_time import idle_times
 from ubnet.kv import find_model, transfer_prompt
 from ubnet.transport import READ, WRITE
 
-from .paper_figure import FITTED, PREDICTED, Figure
+from .paper_figure import FITTED, FOLLOWS, GIVEN, Figure
 
 Load = Callable[..., Fabric]
 
@@ -41,16 +41,16 @@ def shape_rows(load: Load) -> Iterator[Figure]:
     first_node = up & (links.src <= links.src[up].min() + 6)
     port = (links.src == dies[0]) & (tiers == tiers[links.src == dies[0]][0])
     counted = (
-        ("dies", "", 768, len(dies), "P, D"),
-        ("CPUs", "", 192, len(cpus), "P"),
-        ("L1 UB switch chips", "", 336, switches.count("L1"), "P"),
-        ("L2 UB switch chips", "", 112, switches.count("L2"), "P"),
-        ("L1-L2 cables", "", 5376, int(up.sum()), "D"),
-        ("node uplink", "GB/s", 3136, links.capacity[first_node].sum() / 1e9, "P, D"),
-        ("die to UB", "GB/s", 196, links.capacity[port].sum() / 1e9, "P"),
+        ("dies", "", 768, len(dies), GIVEN, "P, D"),
+        ("CPUs", "", 192, len(cpus), GIVEN, "P"),
+        ("L1 UB switch chips", "", 336, switches.count("L1"), GIVEN, "P"),
+        ("L2 UB switch chips", "", 112, switches.count("L2"), GIVEN, "P"),
+        ("L1-L2 cables", "", 5376, int(up.sum()), FOLLOWS, "D"),
+        ("node uplink", "GB/s", 3136, links.capacity[first_node].sum() / 1e9, FOLLOWS, "P, D"),
+        ("die to UB", "GB/s", 196, links.capacity[port].sum() / 1e9, GIVEN, "P"),
     )
-    for what, unit, published, ours, source in counted:
-        yield Figure("shape", what, unit, published, float(ours), FITTED, source)
+    for what, unit, published, ours, kind, source in counted:
+        yield Figure("shape", what, unit, published, float(ours), kind, source)
 
 
 def _between_switches(fabric: Fabric, low: str, high: str) -> NDArray[np.bool_]:
@@ -69,7 +69,8 @@ def transfer_rows(load: Load) -> Iterator[Figure]:
             where = "between nodes" if distance == FAR else "inside a node"
             what = f"NPU-{'NPU' if kind == 'die' else 'CPU'} {op} {where}"
             yield from _pair(fabric, kind, op, distance, (rate, latency), what, "P Table 1")
-    yield from _pair(fabric, "die", WRITE, PACKAGE, PACKAGE_PAIR, "die-die in a package", "S")
+    mates = "die-die in a package"
+    yield from _pair(fabric, "die", WRITE, PACKAGE, PACKAGE_PAIR, mates, "S", (GIVEN, GIVEN))
     half = load("cloudmatrix384", aiv_cores=24).transport("aiv").engine_fraction
     yield Figure("transfers", "UB peak by 24 of 48 AIV cores", "%", 95, 100 * half, FITTED, "S")
 
@@ -82,6 +83,7 @@ def _pair(
     published: tuple[float, float],
     what: str,
     source: str,
+    kinds: tuple[str, str] = (GIVEN, FITTED),
 ) -> Iterator[Figure]:
     near = fabric.of_kind(kind)
     other = int(near[fabric.distance(np.zeros(len(near), int), near) == distance][0])
@@ -90,19 +92,16 @@ def _pair(
     aiv = fabric.transport("aiv")
     long, short = idle_times(fabric, aiv, [src] * 2, [dst] * 2, [LONG, SHORT], op)
     rate = LONG * 1e3 / int(long)
-    yield Figure("transfers", what, "GB/s", published[0], rate, FITTED, source)
-    yield Figure(
-        "transfers", f"{what}, 512 B", "us", published[1], int(short) / 1e6, FITTED, source
-    )
+    yield Figure("transfers", what, "GB/s", published[0], rate, kinds[0], source)
+    what, short_us = f"{what}, 512 B", int(short) / 1e6
+    yield Figure("transfers", what, "us", published[1], short_us, kinds[1], source)
 
 
 def kv_rows(load: Load) -> Iterator[Figure]:
     """Yield the KV cache of a prompt on its way from prefill to decode."""
     fabric = load("cloudmatrix384")
     model = find_model("deepseek-r1")
-    yield Figure(
-        "kv", "DeepSeek-R1, a token", "B", 70_272, model.bytes_per_token, PREDICTED, "P, D"
-    )
+    yield Figure("kv", "DeepSeek-R1, a token", "B", 70_272, model.bytes_per_token, FOLLOWS, "P, D")
     moved = transfer_prompt(fabric, tokens=4096, payload=False)
-    yield Figure("kv", "4,096 tokens", "MB", 288, moved.nbytes / 1e6, PREDICTED, "D")
-    yield Figure("kv", "4,096 tokens by RoCE", "ms", 11.5, moved.time_ps / 1e9, PREDICTED, "D")
+    yield Figure("kv", "4,096 tokens", "MB", 288, moved.nbytes / 1e6, FOLLOWS, "D")
+    yield Figure("kv", "4,096 tokens by RoCE", "ms", 11.5, moved.time_ps / 1e9, FOLLOWS, "D")
