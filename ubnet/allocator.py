@@ -1670,6 +1670,7 @@ def _unpack_rows(clock: I8, flows: Table, lists: Table, blocks: Table, dense: An
             continue  # it has just started
         served, low, level = reals[SERVED, row], reals[SERVED_LOW, row], reals[LEVEL, row]
         flows.rate[flow] = level
+        flows.stopped_by[flow] = whole[LINK, row]
         flows.since_ps[flow] = whole[SINCE, row]
         flows.left[flow] = max(0.0, (flows.target[flow] - served) - low)
         lists.due_ps[k] = NEVER

@@ -358,6 +358,27 @@ class FlowSim:
         total: NDArray[np.float64] = carried + self._engine.links.bytes[:-1]
         return total
 
+    def held_rate(self) -> NDArray[np.float64]:
+        """Return the rate, in bytes/s, of the flows that each link holds back now.
+
+        Shape (links + 1,): the last entry is that of the flows held back by caps of their own. A
+        flow that shares a full link with others at one level is held back by one link alone.
+        """
+        self.next_event()
+        if self._clock[allocator.DENSE] != 0:
+            allocator.settle_dense(self._tables, tuple(self._dense))
+        flows = self._engine.flows
+        active = np.sort(self._engine.lists.active[: self._clock[allocator.ACTIVE]])
+        by, equals = flows.stopped_by[active], np.ones(len(active))
+        at, place = flows.equal[active], np.arange(len(active))
+        while len(place := place[at >= 0]):
+            at = at[at >= 0]
+            equals[place] += 1
+            at = flows.equal[at]
+        rate = flows.rate[active] * equals
+        n = len(self._capacity)
+        return np.bincount(np.where(by < 0, n, by), rate, n + 1).astype(np.float64, copy=False)
+
     def _active_hops(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the hops of all active flows and the flow of each."""
         if self._engine.clock[allocator.DENSE] != 0:
