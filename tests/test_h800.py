@@ -1,8 +1,11 @@
 """The cluster of H800 nodes: ways, rates, and DeepEP's published rows."""
 
+import json
+
 import numpy as np
 import pytest
 
+from ubnet.cli.main import run_command
 from ubnet.collectives.expert_parallel import ExpertParallel
 from ubnet.collectives.fused_model import H800, model_of
 from ubnet.collectives.routing import Routing
@@ -69,6 +72,23 @@ def test_ways_use_the_cards_or_nvlink(fabric):
     }
     assert gib / times["nvlink"] * 1e3 == pytest.approx(160, rel=0.01)
     assert gib / times["ibgda"] * 1e3 == pytest.approx(47, rel=0.01)
+
+
+def test_a_node_that_is_one_package_is_called_a_node(capsys):
+    assert run_command(["topo", "show", "h800"]) == 0
+    assert run_command(["topo", "check", "h800"]) == 0
+    assert run_command(["topo", "list"]) == 0
+    out = capsys.readouterr().out
+    assert "any two nodes get the same bandwidth" in out
+    assert "NPUs (packages)" not in out
+    assert ["h800", "32", "256", "256", "0"] in [line.split()[:5] for line in out.splitlines()]
+
+
+def test_near_is_inside_a_node(capsys):
+    assert run_command(["bench", "p2p", "--fabric", "h800", "--sizes", "1MiB", "--json"]) == 0
+    near = [json.loads(line) for line in capsys.readouterr().out.splitlines()][::2]
+    assert [row["case"] for row in near] == ["read near", "write near"]
+    assert all("nvlink" in row["busiest_link"] for row in near)
 
 
 def test_the_fabric_is_sound(fabric):

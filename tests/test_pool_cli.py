@@ -6,6 +6,10 @@ import pytest
 from click.testing import CliRunner
 
 from ubnet.cli.bench import bench
+from ubnet.errors import OptionError
+from ubnet.report.bars import Bars, plot_bars
+from ubnet.report.plot import series_of
+from ubnet.report.row import Row
 
 
 def rows_of(*words):
@@ -86,6 +90,7 @@ def test_pictures_are_drawn(tmp_path):
     for words in (
         ["kv-blocks", "--fabric", "cloudmatrix64", "--sizes", "4KiB:1MiB:16", "--batch", "1"],
         ["pool", "--fabric", "cloudmatrix64", "--tokens", "128,256", "--readers", "1"],
+        ["kv-serve", "--requests", "50"],
         ["model-load", "--cache", "none", "--size", "10GB"],
     ):
         picture = tmp_path / f"{words[0]}.svg"
@@ -93,6 +98,40 @@ def test_pictures_are_drawn(tmp_path):
         result = CliRunner().invoke(bench, arguments, catch_exceptions=False)
         assert result.exit_code == 0, result.output
         assert picture.stat().st_size > 5000
+
+
+def row(tokens, readers, transport, plane):
+    return Row.timed(
+        1000 * tokens * readers,
+        tokens * readers,
+        op="pool",
+        case=f"{tokens} tokens, {readers} readers",
+        transport=transport,
+        plane=plane,
+        ranks=readers,
+        wrong=None,
+        efficiency=1.0,
+        busiest_link="",
+        busiest_link_utilisation=0.0,
+    )
+
+
+def test_a_line_of_the_pool_is_a_block_and_a_transport_against_readers():
+    ways = (("sdma", "ub"), ("vpc", "vpc"))
+    readers = [1, 8, 32]
+    rows = [row(t, r, *way) for t in (128, 256) for r in readers for way in ways]
+    lines = series_of(rows)
+    assert [s.label for s in lines] == [
+        f"{t} tokens, {w}" for t in (128, 256) for w in ("sdma", "vpc")
+    ]
+    assert all(s.across == readers and len(s.times) == 3 for s in lines)
+    assert all(s.times == sorted(s.times) for s in lines)
+
+
+def test_bars_need_rows(tmp_path):
+    with pytest.raises(OptionError, match="nothing to draw"):
+        plot_bars([Bars("time", [], {"ours": []})], tmp_path / "no.png", "none")
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(

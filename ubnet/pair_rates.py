@@ -55,6 +55,8 @@ class Packages:
         """What to call them."""
         if self.fabric.endpoints[int(self.members[0, 0])].kind != "die":
             return "endpoints"
+        if len(np.unique(self.node)) == len(self.node):
+            return "nodes"
         return "NPUs" if self.members.shape[1] > 1 else "dies"
 
     def far_pairs(self) -> tuple[Ints, Ints, int]:

@@ -158,7 +158,8 @@ def _between_nodes(fabric: Fabric, plane: str) -> Iterator[Finding]:
 def _equal_pairs(
     packages: Packages, a: Ints, b: Ints, pairs: int, rate: Floats, latency: Ints
 ) -> Finding:
-    claim = f"any two {packages.noun} on different nodes get the same bandwidth"
+    apart = "" if packages.noun == "nodes" else " on different nodes"
+    claim = f"any two {packages.noun}{apart} get the same bandwidth"
     evidence = (
         f"all {pairs:,} ordered pairs" if pairs == len(a) else f"{len(a):,} of {pairs:,} pairs"
     )

@@ -71,6 +71,19 @@ def format_size(nbytes: int) -> str:
     return f"{nbytes}B"
 
 
+def short_size(nbytes: int) -> str:
+    """Print a size in at most four digits, for an axis.
+
+    >>> short_size(65536), short_size(671 * 10**9), short_size(287_834_112)
+    ('64KiB', '671GB', '287.8MB')
+    """
+    exact = format_size(nbytes)
+    if len(exact.rstrip("KMGTiB")) <= 4:
+        return exact
+    power = max(k for k in range(5) if nbytes >= 1000**k)
+    return f"{nbytes / 1000**power:.4g}{' kMGT'[power].strip()}B"
+
+
 def format_time(time_ps: int) -> str:
     """Print a time with the largest unit that keeps it above one, four digits.
 

@@ -16,6 +16,7 @@ from ubnet.kv import serve as serve_requests
 from ubnet.kv.deployment import MAPPINGS
 from ubnet.kv.serving import STREAMING
 from ubnet.kv.serving_report import SourceLoad
+from ubnet.report.bars import Bars, plot_bars
 from ubnet.report.row import Row
 from ubnet.report.table import Column, figure, open_console, print_columns, print_lines
 
@@ -163,9 +164,9 @@ def kv_serve(
         _print(header, results.rows, hot if shown else [])
     if plot is not None:
         from ubnet.cli.notes import note
-        from ubnet.report.plot import plot_rows
 
-        plot_rows(results.rows, plot, results.where)
+        served = [row for row in results.rows if isinstance(row, ServingRow)]
+        plot_bars(_panels(served), plot, f"kv-serve, {count} requests, {results.where}")
         note(f"picture written to {plot}")
 
 
@@ -207,6 +208,26 @@ def _figures(report: ServingReport) -> dict[str, float]:
         found[f"{name}_avg_us"] = float(times.mean())
         found[f"{name}_p99_us"] = float(np.percentile(times, 99, method="higher"))
     return found
+
+
+def _panels(rows: list[ServingRow]) -> list[Bars]:
+    """Return what a picture shows of each mapping: times, and how busy its sources are."""
+    names = [f"{row.case}, {row.transport}" for row in rows]
+    times = {
+        name: {
+            "average": [getattr(row, f"{name}_avg_us") / 1e3 for row in rows],
+            "99 %": [getattr(row, f"{name}_p99_us") / 1e3 for row in rows],
+        }
+        for name in ("queue", "transfer")
+    }
+    busy = {
+        "busiest source": [100 * row.hot_busy for row in rows],
+        "mean source": [100 * row.even_busy for row in rows],
+    }
+    return [
+        *(Bars(f"{name} (ms, virtual)", names, values) for name, values in times.items()),
+        Bars("busy (%)", names, busy),
+    ]
 
 
 def _print(header: list[str], rows: list[Row], hot: list[tuple[str, list[SourceLoad]]]) -> None:

@@ -11,6 +11,7 @@ from ubnet.cli.results import Results
 from ubnet.errors import OptionError
 from ubnet.pool.loading_table import FITTED, PUBLISHED, LoadingFigures, loading_figures
 from ubnet.pool.model_loading import BUCKET_FRACTION, CACHES, SOURCES, LoadingSetup
+from ubnet.report.bars import Bars, plot_bars
 from ubnet.report.row import Row
 from ubnet.report.table import Column, open_console, print_columns, print_lines
 from ubnet.units import PS_PER_S, parse_rate, parse_size
@@ -125,9 +126,13 @@ def model_load(
         )
     if plot is not None:
         from ubnet.cli.notes import note
-        from ubnet.report.plot import plot_rows
 
-        plot_rows(results.rows, plot, results.where)
+        rows = [row for row in results.rows if isinstance(row, LoadingRow)]
+        values: dict[str, list[float | None]] = {"ours": [row.time_us / 1e6 for row in rows]}
+        if published:
+            values["published"] = [row.published_s for row in rows]
+        panel = Bars("time (s, virtual)", [row.case for row in rows], values)
+        plot_bars([panel], plot, f"model-load, {size} models from {source}, {results.where}")
         note(f"picture written to {plot}")
 
 

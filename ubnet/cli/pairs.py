@@ -55,7 +55,10 @@ def find_pair(fabric: Fabric, pair: str) -> tuple[int, int]:
     kind, distance = PAIRS[pair]
     start = int(fabric.of_kind("die")[0]) if "die" in fabric.kinds else 0
     others = fabric.of_kind(fabric.endpoints[start].kind if kind == "die" else kind)
-    found = others[fabric.distance(np.full(len(others), start), others) == distance]
+    apart = fabric.distance(np.full(len(others), start), others)
+    if distance == NODE and not (apart == NODE).any():
+        distance = PACKAGE  # the whole node is one package, or has one package
+    found = others[apart == distance]
     if not len(found):
         raise OptionError(
             f"fabric {fabric.name} has no pair {pair!r}; name two endpoints, such as --pair "

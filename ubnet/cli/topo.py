@@ -39,7 +39,10 @@ def list_fabrics() -> None:
     for name in fabric_names():
         fabric = load_fabric(name)
         counts = {kind: len(fabric.of_kind(kind)) for kind in ("die", "cpu")}
-        npus = len(np.unique(fabric.package_of[fabric.of_kind("die")]))
+        dies = fabric.of_kind("die")
+        npus = len(np.unique(fabric.package_of[dies]))
+        if npus == len(np.unique(fabric.node_of[dies])):
+            npus = len(dies)  # of a node that is one package each die is an NPU
         rows.append(
             [
                 name,
@@ -127,7 +130,7 @@ def _counts(fabric: Fabric) -> list[list[str]]:
     rows = [["nodes", _nodes(fabric), f"in {_racks(len(racks))}"]]
     for kind in fabric.kinds:
         rows.append([PLURALS.get(kind, kind), len(fabric.of_kind(kind)), ""])
-        if kind == "die" and npus < len(dies):
+        if kind == "die" and len(np.unique(fabric.node_of[dies])) < npus < len(dies):
             rows[-1][2] = f"of {npus:,} NPUs (packages)"
     tiers: dict[str, list[int]] = {}
     for switch in fabric.switches:

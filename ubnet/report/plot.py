@@ -10,7 +10,7 @@ import numpy as np
 from ubnet.errors import OptionError
 from ubnet.report.row import Row
 from ubnet.report.whole_file import whole_file
-from ubnet.units import format_size
+from ubnet.units import short_size
 
 COLOURS = ("#0b6e99", "#c4501b", "#4b7f2a", "#7a3e9d", "#8a6d00", "#b0336d", "#3d3d3d", "#009e8e")
 """Colours told apart in print and by most colour-blind readers, one a way of moving bytes."""
@@ -20,6 +20,9 @@ DASHES = ("-", (0, (5, 2)), (0, (1, 1.5)), (0, (5, 1.5, 1, 1.5)))
 
 SUFFIXES = (".png", ".svg", ".pdf")
 """Formats of a picture."""
+
+POOL = "pool"
+"""The operation whose ranks are the readers of one block each."""
 
 LABEL_GAP = 0.052
 """Smallest distance between two labels, as a part of the panel's height."""
@@ -62,7 +65,7 @@ def plot_rows(rows: Sequence[Row], path: Path, where: str = "") -> None:
     figure = figure_class(figsize=(11, 4.6), dpi=140, layout="constrained")
     figure.suptitle(_title(rows, where), fontsize=11, x=0.01, ha="left")
     left, right = figure.subplots(1, 2)
-    against = "size" if _against_size(rows) else "ranks"
+    against = "size" if _against_size(rows) else "readers" if rows[0].op == POOL else "ranks"
     _panel(left, "latency (us, virtual)", against, [(s, s.times) for s in lines])
     _panel(right, "bus bandwidth (GB/s = 1e9 B/s)", against, [(s, s.rates) for s in lines])
     with whole_file(path) as draft:
@@ -99,6 +102,8 @@ def series_of(rows: Sequence[Row]) -> list[Series]:
     drawn = [r for r in rows if r.size_bytes > 0 and r.busbw_GBps]
     keys = list(dict.fromkeys(_key(r) for r in drawn))
     differs = [len({k[i] for k in keys}) > 1 for i in range(5)]
+    # A transport says its plane, unless it stands on two.
+    differs[4] = len({k[:4] for k in keys}) < len(keys)
     cases = list(dict.fromkeys(k[:2] for k in keys))
     ways = list(dict.fromkeys(k[2:] for k in keys))
     found = []
@@ -153,12 +158,17 @@ def _top(pool: Sequence[int], heights: Sequence[float], gap: float) -> float:
 
 def _key(row: Row) -> tuple[str, str, str, str, str]:
     # The case of a MoE row is its ranks, that of a KV row its size: places on a line, no lines.
+    # That of a row of the pool is a block and its readers, of which the block is the line.
     case = row.case if row.op == "p2p" else ""
+    if row.op == POOL:
+        case = row.case.partition(",")[0]
     return row.op, case, row.algorithm, row.transport, row.plane
 
 
 def _against_size(rows: Sequence[Row]) -> bool:
     """Say whether size is what changes along the lines, rather than the number of ranks."""
+    if rows and rows[0].op == POOL:
+        return False
     sizes: dict[tuple[str, ...], set[int]] = {}
     for row in rows:
         sizes.setdefault(_key(row), set()).add(row.size_bytes)
@@ -190,7 +200,7 @@ def _panel(axes: Any, title: str, against: str, lines: list[tuple[Series, list[f
     axes.set_title(title, loc="left", fontsize=10)
     axes.set_xlabel(against)
     ticks = _few(sorted({place for series, _ in lines for place in series.across}))
-    names = [format_size(t) if against == "size" else str(t) for t in ticks]
+    names = [short_size(t) if against == "size" else str(t) for t in ticks]
     axes.set_xticks(ticks, names, fontsize=8)
     axes.minorticks_on()
     low, high = axes.get_ylim()
@@ -222,7 +232,8 @@ def _label_ends(axes: Any, lines: list[tuple[Series, list[float]]]) -> None:
     if left:
         low, high = np.log2(axes.get_xlim())
         longest = max(len(series.label) for series, _ in lines)
-        axes.set_xlim(2 ** (low - (high - low) * 0.018 * longest), 2**high)
+        part = min(0.03 + 0.021 * longest, 0.6)
+        axes.set_xlim(2 ** (low - (high - low) * part / (1 - part)), 2**high)
     end, heights = (0, first) if left else (-1, last)
     for (series, values), height in zip(lines, spread_labels(heights, LABEL_GAP), strict=True):
         point = (series.across[end], values[end])
