@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from ubnet.errors import NoRoute, OptionError
 from ubnet.fabric import FAR, NODE, PACKAGE, SELF, Fabric, Floats, Ints, Routes
@@ -163,10 +163,10 @@ class Transport:
         engine, startup, share = self._engine(fabric, op, active, passive, k)
         post = np.where(engine >= 0, self.post_ps, 0) * m
         # A message of nothing holds its engine for the posting all the same: as one byte does
-        # whose share is the posting alone.
+        # that goes nowhere else and whose share is the posting alone.
         empty = (size == 0) & (post > 0)
-        size = np.where(empty, 1, size)
-        share[empty] = 0
+        if empty.any():
+            size, share[empty], routes = np.where(empty, 1, size), 0, _nowhere(routes, empty)
         share += post * 1e-12 * fabric.capacity[engine] / np.maximum(size, 1) * self._spread(k)
         startup += routes.latency_ps
         ptr, link, part = _with_engine(routes, self.wire_share, engine, share)
@@ -226,6 +226,14 @@ def ideal_transports(planes: Iterable[str], given: Iterable[Transport]) -> list[
         for number, plane in enumerate(planes)
         if plane not in served
     ]
+
+
+def _nowhere(routes: Routes, those: NDArray[np.bool_]) -> Routes:
+    """Return routes of which those flows cross nothing."""
+    lengths = np.diff(routes.ptr)
+    kept = ~np.repeat(those, lengths)
+    ptr = np.concatenate([[0], np.cumsum(np.where(those, 0, lengths))])
+    return Routes(ptr, routes.resource[kept], routes.share[kept], routes.latency_ps)
 
 
 def _with_engine(
