@@ -120,8 +120,8 @@ def read_typed_blocks(message: Any, *, writable: bool, blocks: int) -> Blocks:
     """Read a message of blocks that have each a datatype and a displacement in bytes."""
     if len(message) == 2:
         buffer, types = message
-        counts: Any = [1] * blocks
-        displacements: Any = [0] * blocks
+        counts: Any = None
+        displacements: Any = None
     elif len(message) == 3:
         buffer, (counts, displacements), types = message
     elif len(message) == 4:
@@ -129,8 +129,10 @@ def read_typed_blocks(message: Any, *, writable: bool, blocks: int) -> Blocks:
     else:
         raise ValueError("message: expecting 2 to 4 items")
     memory = memory_of(buffer, writable)[0]
-    if memory is ABSOLUTE and len(message) == 2:
-        raise ValueError("message: BOTTOM requires counts")
+    if memory is ABSOLUTE and (counts is None or displacements is None):
+        raise ValueError("message: BOTTOM requires counts and displacements")
+    if counts is None and displacements is None:
+        counts, displacements = [1] * blocks, [0] * blocks
     datatypes = [_datatype(t) for t in types]
     if len(datatypes) != blocks:
         raise ValueError(f"expecting {blocks} items, got {len(datatypes)}")

@@ -10,6 +10,7 @@ import sys
 import warnings
 from collections.abc import Sequence
 from math import prod
+from operator import index
 from types import NoneType
 from typing import Any
 
@@ -29,6 +30,7 @@ FORMATS = {
 
 DLPACK_KINDS = {0: "i", 1: "u", 2: "f", 5: "c", 6: "b"}
 READ_ONLY = 1
+ON_HOST = 1
 
 
 class _DataType(ctypes.Structure):
@@ -80,9 +82,17 @@ def foreign_memory(holder: Any, *, writable: bool) -> tuple[memoryview, str] | N
     return None
 
 
+def on_device(holder: Any) -> bool:
+    """Say whether an object's memory is said to be that of a device."""
+    if hasattr(holder, "__dlpack_device__"):
+        return index(holder.__dlpack_device__()[0]) != ON_HOST
+    return hasattr(holder, "__cuda_array_interface__")
+
+
 def _of_dlpack(holder: Any, writable: bool) -> tuple[memoryview, str]:
-    device, _ = holder.__dlpack_device__()
-    choices = {} if int(device) == 1 else {"stream": -1}
+    device, number = holder.__dlpack_device__()
+    index(number)
+    choices = {} if index(device) == ON_HOST else {"stream": -1}
     try:
         capsule = holder.__dlpack__(max_version=(1, 0), copy=False, **choices)
         name = b"dltensor_versioned"

@@ -62,6 +62,8 @@ class Handle:
         return self._ref is not None
 
     def __reduce__(self) -> str | tuple[Any, ...]:
+        if not self._name and self._ref is None:
+            return type(self), ()
         if not self._name:
             raise ValueError(f"cannot pickle {type(self).__name__}: only predefined handles can be")
         constant = predefined(self._name)

@@ -109,6 +109,8 @@ class Info(Handle):
         return str(value)
 
     def __setitem__(self, key: str, value: str) -> None:
+        if not self:
+            raise KeyError(key)
         self.Set(key, value)
 
     def __delitem__(self, key: str) -> None:
@@ -134,6 +136,8 @@ class Info(Handle):
 
     def update(self, items: Items = (), **more: str) -> None:
         """Set hints from a mapping or from pairs."""
+        if not self:
+            raise KeyError("INFO_NULL holds no hints")
         for key, value in dict(items, **more).items():
             self.Set(key, value)
 
@@ -156,11 +160,12 @@ class Info(Handle):
 
     def copy(self) -> Self:
         """Return other hints that say the same."""
-        return self.Dup() if self else type(self).Create()
+        return self.Dup() if self else type(self)._of(None)
 
     def clear(self) -> None:
         """Take all hints away."""
-        self._hints.clear()
+        if self:
+            self._hints.clear()
 
 
 Info._kind = Info

@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 
 from .constants import BottomType
-from .foreign_memory import foreign_memory, memory_at
+from .foreign_memory import foreign_memory, memory_at, on_device
 
 NOTHING = memoryview(bytearray())
 """No memory at all."""
@@ -64,6 +64,7 @@ class buffer(np.ndarray):
     """
 
     _held: Any = None
+    _device = False
 
     def __new__(cls, buf: Any = b"") -> Self:
         """Show the memory of an object, to be written if the object allows it."""
@@ -89,7 +90,9 @@ class buffer(np.ndarray):
         if buf is None:
             raise TypeError("a bytes-like object is required, not 'NoneType'")
         octets = np.frombuffer(memory_of(buf, not readonly)[0], np.uint8)
-        return cls._show(octets, buf, readonly=readonly)
+        made = cls._show(octets, buf, readonly=readonly)
+        made._device = on_device(buf)
+        return made
 
     @classmethod
     def fromaddress(cls, address: int, nbytes: int, readonly: bool = False) -> Self:
@@ -131,9 +134,15 @@ class buffer(np.ndarray):
 
     def cast(self, format: str, shape: Sequence[int] | None = None) -> memoryview:
         """Return it with elements of another format."""
+        self._check_host()
         view: Any = self.data
         cast: memoryview = view.cast(format) if shape is None else view.cast(format, tuple(shape))
         return cast
+
+    def tobytes(self, order: str | None = None) -> bytes:
+        """Return what it holds; `order` changes nothing."""
+        self._check_host()
+        return bytes(self.data)
 
     def toreadonly(self) -> Self:
         """Return the same memory, not to be written."""
@@ -146,18 +155,20 @@ class buffer(np.ndarray):
         self._held = None
 
     def __getitem__(self, item: Any) -> Any:
+        self._check_host()
         if isinstance(item, slice):
             return self._show(np.ndarray.__getitem__(self, _dense(item)), self)
         return int(np.ndarray.__getitem__(self, self._place(item)))
 
     def __setitem__(self, item: Any, value: Any) -> None:
+        self._check_host()
         if self.readonly:
             raise TypeError("buffer is read-only")
         if not isinstance(item, slice):
             np.ndarray.__setitem__(self, self._place(item), index(value))
             return
         target = np.ndarray.__getitem__(self, _dense(item)).view(np.ndarray)
-        if hasattr(value, "__index__"):
+        if not isinstance(value, np.ndarray) and hasattr(value, "__index__"):
             target[:] = index(value)
             return
         given = np.frombuffer(memory_of(value, False)[0], np.uint8)
@@ -177,6 +188,10 @@ class buffer(np.ndarray):
     __eq__ = object.__eq__
     __ne__ = object.__ne__
     __hash__ = object.__hash__  # type: ignore[assignment]  # it is compared by identity
+
+    def _check_host(self) -> None:
+        if self._device:
+            raise BufferError("the memory is that of a device: bytes cannot be looked at")
 
     def _place(self, item: Any) -> int:
         place = index(item)

@@ -13,6 +13,7 @@ from .exception import ERR_OP
 from .exception import Exception as MPIException
 from .handle import Handle
 from .kept import kept
+from .memory import buffer
 
 MOST_OWN = 32
 """How many operations of its own a program may have at a time, as in mpi4py."""
@@ -177,7 +178,7 @@ def _call_with_buffers(
 ) -> Callable[[Array, Array], Array]:
     def combine(left: Array, right: Array) -> Array:
         inout = right.copy()
-        function(left.view(np.uint8).data, inout.view(np.uint8).data, datatype)
+        function(buffer(left.view(np.uint8)), buffer(inout.view(np.uint8)), datatype)
         return inout
 
     return combine
