@@ -147,12 +147,19 @@ def class_of(count: int) -> int:
 
 
 def fabric_key(fabric: Fabric) -> str:
-    """Return what tells a fabric apart: its digest of names, capacities and options."""
+    """Return what tells a fabric apart: the digest of all that a time can depend on."""
     from hashlib import sha256
 
     digest = sha256(fabric.name.encode())
-    for part in (fabric.capacity, fabric.memory_rate, fabric.node_of, fabric.package_of):
-        digest.update(np.ascontiguousarray(part).tobytes())
-    digest.update(repr(sorted(fabric.options.items())).encode())
-    digest.update(repr([fabric.transports[name] for name in fabric.transports]).encode())
+    links = fabric.links
+    columns = [fabric.capacity, fabric.memory_rate, fabric.node_of, fabric.package_of]
+    columns += [links.src, links.dst, links.capacity, links.latency_ps, links.plane, links.resource]
+    columns += [fabric.engines[kind] for kind in sorted(fabric.engines)]
+    for column in columns:
+        digest.update(np.ascontiguousarray(column).tobytes())
+    planes = [(plane.name, plane.paths) for plane in fabric.planes.values()]
+    transports = list(fabric.transports.values())
+    options = sorted(fabric.options.items())
+    for part in (planes, transports, options, fabric.switches, sorted(fabric.engines)):
+        digest.update(repr(part).encode())
     return digest.hexdigest()
