@@ -1,4 +1,4 @@
-"""What tells fabrics apart for answers that are remembered: everything that a time can depend on."""
+"""What tells fabrics apart for remembered answers: everything that a time can depend on."""
 
 from pathlib import Path
 
