@@ -97,7 +97,7 @@ def test_misspelt_key_of_a_fabric_file(tmp_path, capsys):
 
 
 def test_help_at_every_level(capsys):
-    for line in ("--help", "bench --help", "bench p2p --help", "bench alltoall --help", ""):
+    for line in ("--help", "bench --help", "bench p2p --help", "bench alltoall --help", "", "topo"):
         assert run_command(line.split()) == 0
         assert "Usage: ubnet" in capsys.readouterr().out
     assert run_command(["bench", "alltoall", "--help"]) == 0

@@ -195,3 +195,13 @@ def test_sums_of_routes_respect_the_proof(cloudmatrix):
         np.add.at(load, routes.resource, routes.share * 196e9)
         assert (load <= cloudmatrix.capacity * (1 + 1e-12)).all()
         assert load[cloudmatrix.resource_names.index("node00.uplink")] == 3136e9
+
+
+@pytest.mark.parametrize(
+    "line", ["list", "show h800", "show cloudmatrix64 --constants", "check h800"]
+)
+def test_no_line_ends_with_blanks(line, capsys):
+    assert run_command(["topo", *line.split()]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines
+    assert [line for line in lines if line != line.rstrip()] == []

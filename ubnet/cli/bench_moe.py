@@ -174,12 +174,13 @@ class Experts:
     uneven: float = 0.0
     late_ps: int = 0
 
+    def experts_on(self, ranks: int) -> int:
+        """Return how many experts there are on so many ranks."""
+        return default_experts(ranks, self.replicas) if self.experts is None else self.experts
+
     def run(self, way: Way, op: str, ranks: int) -> ExpertParallel:
         """Return one operator of this layer between the first `ranks` dies."""
-        experts = self.experts
-        if experts is None:
-            experts = default_experts(ranks, self.replicas)
-        routing = Routing(self.routing, experts, self.topk, self.skew, self.seed)
+        routing = Routing(self.routing, self.experts_on(ranks), self.topk, self.skew, self.seed)
         generator = np.random.default_rng(self.seed)
         most = routing.memory_bytes(math.ceil(self.tokens * (1 + max(self.uneven, 0))))
         check_memory(most, f"routing {self.tokens} tokens of a rank", "give fewer --tokens")
@@ -238,8 +239,12 @@ def _bench(
         uneven,
         late,
     )
+    held = {ranks: layer.experts_on(ranks) for ranks in ep}
+    alike = len(set(held.values())) == 1
+    counts = str(held[ep[0]]) if alike else "/".join(str(held[ranks]) for ranks in ep)
     header = [
-        f"fabric {ways[0].fabric.name}, {tokens} tokens a rank, hidden {hidden}, top-{topk}, "
+        f"fabric {ways[0].fabric.name}, {tokens} tokens a rank, hidden {hidden}, top-{topk} of "
+        f"{counts} experts, "
         f"{quant} dispatch, bfloat16 combine, routing {routing}"
         + (f" with skew {skew:g}" if skew else "")
         + (f", {replicas} replicas" if replicas else "")

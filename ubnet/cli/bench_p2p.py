@@ -59,7 +59,8 @@ def _ops(context: click.Context, parameter: click.Parameter, value: str) -> list
     show_default=True,
     metavar="PAIR",
     callback=lambda ctx, param, value: value.split(","),
-    help=f"{', '.join(PAIRS)}, or two endpoints A:B; or a list.",
+    help=f"{', '.join(PAIRS)}, or two endpoints A:B; or a list. near: the first die and another "
+    "of its node; far: and one of another node; package: and its package mate; cpu-: and a CPU.",
 )
 @sizes_option("512:32MiB:4,64MiB")
 @dtype_option("uint8")

@@ -33,7 +33,7 @@ def sizes_option(default: str) -> Callable[[F], F]:
         metavar="SIZES",
         callback=lambda ctx, param, value: parse_sizes(value),
         help="S of each row: 64KiB, a list 1KiB,1MiB, a range 1KiB:64MiB:4 (from:to:factor), "
-        "or osu. A size without a unit is bytes.",
+        "or osu (1 B to 4 MiB, doubling, as OSU does). A size without a unit is bytes.",
     )
 
 

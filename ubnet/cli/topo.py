@@ -13,7 +13,7 @@ from rich.text import Text
 from ubnet.fabric import Fabric
 from ubnet.fabrics import fabric_names, load_fabric
 from ubnet.proof import FAULT, NO, Finding, check_fabric
-from ubnet.report.table import open_console
+from ubnet.report.table import open_console, print_whole
 from ubnet.survey import Cables, bisection, count_cables, node_uplinks, plane_members
 from ubnet.transport import READ, WRITE, Transport
 
@@ -26,9 +26,12 @@ _paths = click.option(
 )
 
 
-@click.group()
-def topo() -> None:
+@click.group(invoke_without_command=True)
+@click.pass_context
+def topo(context: click.Context) -> None:
     """List, show and check fabrics: those that ubnet brings, or a file of your own."""
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help())
 
 
 @topo.command("list")
@@ -267,7 +270,5 @@ def _print_table(console: Console, titles: Sequence[str], rows: Sequence[Sequenc
         table.add_column(title.lstrip(">"), justify="right" if right else "left", no_wrap=True)
     for row in rows:
         table.add_row(*(Text(cell) for cell in row))
-    wide: Any = console.options.update(max_width=10_000)
-    console.width = max(console.width, console.measure(table, options=wide).maximum)
-    console.print(table)
+    print_whole(table, console)
     console.print()

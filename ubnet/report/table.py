@@ -130,6 +130,11 @@ def print_columns(
     for row in rows:
         cells = (Text(c.cell(row)) for c in columns)
         table.add_row(*cells, style="red" if alarm(row) else None)
+    print_whole(table, console)
+
+
+def print_whole(table: Table, console: Console) -> None:
+    """Print a table whose lines are never wrapped or cut, without blanks at their ends."""
     wide = console.options.update(max_width=10_000)
     console.width = max(console.width, console.measure(table, options=wide).maximum)
     with console.capture() as capture:
