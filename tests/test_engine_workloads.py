@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests.instances import all_to_all, poisson
-from ubnet.flowsim import simulate_flows
+from ubnet.flowsim import FlowSim, simulate_flows
 
 # Name: inputs, makespan in ms, mean completion in us; peers agree on them to 1e-7.
 KNOWN = {
@@ -15,6 +15,26 @@ KNOWN = {
     "poisson_10000_load50_384": (lambda: poisson(10_000, 0.5), 4.129656819, 59.874336),
     "poisson_10000_load90_384": (lambda: poisson(10_000, 0.9), 3.961883315, 86.956733),
 }
+
+# Events, re-allocations and flows touched, the same on every machine: a change of these figures
+# is a change of the engine's work, to be made on purpose.
+WORK = {
+    "a2a_uni_dmodk_384": (294_144, 2, 147_072),
+    "a2a_moe_ecmp_48": (4_512, 2_257, 237_568),
+    "a2a_moe_ecmp_96": (18_240, 9_120, 1_628_581),
+    "poisson_10000_load90_384": (20_000, 20_000, 3_569_824),
+}
+
+
+@pytest.mark.parametrize("name", WORK)
+def test_work_is_what_it_was(name):
+    workload = KNOWN[name][0]()
+    sim = FlowSim(workload.pop("capacity"))
+    sim.post(**workload)
+    sim.run()
+    counters = sim.counters
+    found = tuple(counters[key] for key in ("events", "reallocations", "touched"))
+    assert found == WORK[name]
 
 
 @pytest.mark.parametrize("name", KNOWN)
