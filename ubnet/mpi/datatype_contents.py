@@ -25,7 +25,7 @@ class DatatypeContents(TypeHandle):
     def Get_envelope(self) -> tuple[int, int, int, int, int]:
         """Return how many integers, addresses, counts and datatypes made it, and the combiner."""
         made = self._definition
-        numbers, addresses = len(made.integers()), len(made.addresses())
+        numbers, addresses = made.counted()
         return numbers, addresses, 0, len(made.datatypes), COMBINERS[made.combiner]
 
     def Get_contents(self) -> tuple[list[int], list[int], list[int], list[TypeHandle]]:

@@ -42,6 +42,13 @@ class Definition:
     combiner: str = "NAMED"
     arguments: dict[str, Any] = field(default_factory=dict)
     datatypes: tuple["TypeHandle", ...] = ()
+    _counted: tuple[int, int] | None = None
+
+    def counted(self) -> tuple[int, int]:
+        """Return how many plain numbers and how many addresses it was given."""
+        if self._counted is None:
+            self._counted = len(self.integers()), len(self.addresses())
+        return self._counted
 
     def integers(self) -> list[int]:
         """Return the arguments that are plain numbers, as MPI lists them."""
@@ -52,7 +59,7 @@ class Definition:
             return [*numbers, *_flat(lists), given["order"]]
         lengths = []
         if self.combiner in LISTS:
-            lengths = [max(len(value) for value in given.values() if isinstance(value, list))]
+            lengths = [next(len(value) for value in given.values() if isinstance(value, list))]
         apart = ADDRESSES.get(self.combiner, ())
         return [*lengths, *_flat([given[name] for name in given if name not in apart])]
 

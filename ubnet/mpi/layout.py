@@ -1,6 +1,6 @@
 """How the elements of a datatype stand in memory, and how a layout is made of others."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import repeat
 from typing import Any, NamedTuple
@@ -39,15 +39,19 @@ class Part(NamedTuple):
             return self.lengths * len(self.starts)
         return sum(self.lengths)
 
-    def reach(self, low: int, high: int) -> tuple[int, int] | None:
-        """Return from where to where they reach if an element does from `low` to `high`."""
+    def span(self) -> tuple[int, int] | None:
+        """Return where the first and the last element in memory begin, None if there is none."""
         extent = self.layout.extent
-        ends = list(self._outermost())
-        if not ends:
+        if not isinstance(self.lengths, int):
+            ends = [(start, (n - 1) * extent) for start, n in self.blocks()]
+            if not ends:
+                return None
+            first = min(start + reach if reach < 0 else start for start, reach in ends)
+            return first, max(start + reach if reach > 0 else start for start, reach in ends)
+        if not self.lengths or not self.starts:
             return None
-        first = min(start + min(0, (n - 1) * extent) for start, n in ends)
-        last = max(start + max(0, (n - 1) * extent) for start, n in ends)
-        return first + low, last + high
+        reach = (self.lengths - 1) * extent
+        return min(self.starts) + min(0, reach), max(self.starts) + max(0, reach)
 
     def bytes_index(self) -> Ints:
         """Return where in memory each byte of the wire stands."""
@@ -60,14 +64,6 @@ class Part(NamedTuple):
         one = np.arange(self.layout.size) if inside is None else inside
         index: Ints = (elements[:, None] + one).reshape(-1)
         return index
-
-    def _outermost(self) -> Iterator[tuple[int, int]]:
-        """Return the blocks among which those that reach farthest are."""
-        if not isinstance(self.lengths, int):
-            yield from self.blocks()
-        elif self.lengths and self.starts:
-            yield min(self.starts), self.lengths
-            yield max(self.starts), self.lengths
 
 
 @dataclass(slots=True, eq=False)
@@ -172,16 +168,16 @@ def compose(*parts: Part) -> Layout:
     The upper bound is rounded up so that each of its basic elements is aligned in every element
     (MPI 4.1, section 5.1.6), unless bounds were given for a part.
     """
-    size = sum(part.layout.size * part.elements() for part in parts)
-    bounds = _hull(
-        part.reach(part.layout.lb, part.layout.lb + part.layout.extent) for part in parts
-    )
-    true = _hull(
-        part.reach(part.layout.true_lb, part.layout.true_ub) for part in parts if part.layout.size
-    )
-    used = [part.layout for part in parts if part.elements()]
-    align = max((layout.align for layout in used), default=1)
-    bounded = any(layout.bounded for layout in used)
+    size, used = 0, []
+    for part in parts:
+        span = part.span()
+        if span is not None:
+            size += part.layout.size * part.elements()
+            used.append((part.layout, *span))
+    bounds = _hull((first + one.lb, last + one.lb + one.extent) for one, first, last in used)
+    true = _hull((first + one.true_lb, last + one.true_ub) for one, first, last in used if one.size)
+    align = max((one.align for one, _, _ in used), default=1)
+    bounded = any(one.bounded for one, _, _ in used)
     lb, extent = bounds[0], bounds[1] - bounds[0]
     if not bounded:
         extent += -extent % align
@@ -219,10 +215,12 @@ def duplicate(layout: Layout) -> Layout:
     return made
 
 
-def _hull(reaches: Iterator[tuple[int, int] | None]) -> tuple[int, int]:
-    there = [reach for reach in reaches if reach is not None]
+def _hull(reaches: Iterable[tuple[int, int]]) -> tuple[int, int]:
+    there = list(reaches)
     if not there:
         return 0, 0
+    if len(there) == 1:
+        return there[0]
     return min(low for low, _ in there), max(high for _, high in there)
 
 
