@@ -165,6 +165,23 @@ def test_a_size_of_which_nothing_is_left_is_told(line, used, capsys):
     assert ("the row has 0 bytes" in err) == (used == 0)
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "bench p2p --op read --pair cpu-near --sizes 1KiB --json --transport",
+        "bench allreduce --place cpu --ranks 4 --sizes 1KiB --json --transport",
+    ],
+)
+def test_of_several_transports_those_that_do_not_fit_are_left_out(line, capsys):
+    assert run_command([*line.split(), "aiv,roce"]) == 0
+    out, err = capsys.readouterr()
+    assert [json.loads(row)["transport"] for row in out.splitlines()] == ["aiv"]
+    assert "a row is left out" in err
+    for alone in ("roce", "roce,roce"):
+        assert run_command([*line.split(), alone]) == 2
+        assert "not on plane rdma" in capsys.readouterr().err
+
+
 def test_one_name_is_a_place(capsys):
     line = "bench allreduce --sizes 4 --json --place node03.npu1.die0"
     assert run_command(line.split()) == 0

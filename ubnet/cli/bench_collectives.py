@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -143,7 +144,8 @@ def _bench(
     for operation, name, way, size in progress(cases, "bench", as_json=as_json):
         # A comparison of all algorithms shows those that send no chunks, too.
         plain = algo == "all" and name not in operation.chunked
-        results.add((whole if plain else bench).row(way, operation, name, size))
+        row = partial((whole if plain else bench).row, way, operation, name, size)
+        results.attempt(row, len(ways))
     results.close()
 
 

@@ -1,5 +1,6 @@
 """``ubnet bench p2p``: one transfer between two endpoints."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -93,7 +94,8 @@ def p2p(
     bench = PointToPoint(dtype, payload, seed)
     cases = [(op, p, w, s) for op in ops for p in pairs for w in ways for s in sizes]
     for op, pair, way, size in progress(cases, "p2p", as_json=as_json):
-        results.add(bench.row(way, op, pair, ends[pair], size))
+        row = partial(bench.row, way, op, pair, ends[pair], size)
+        results.attempt(row, len(ways))
     results.close()
 
 

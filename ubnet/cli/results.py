@@ -2,12 +2,13 @@
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import click
 
 from ubnet.cli.notes import note
+from ubnet.errors import NoRoute
 from ubnet.report.row import Row
 
 
@@ -39,6 +40,7 @@ class Results:
         self.plot = plot
         self.where = where
         self.rows: list[Row] = []
+        self.left_out: NoRoute | None = None
         if plot is not None:
             from ubnet.report.plot import check_picture
 
@@ -51,10 +53,28 @@ class Results:
         if self.as_json:
             print(json.dumps(row.record()), flush=True)
 
+    def attempt(self, make: Callable[[], Row], transports: int) -> None:
+        """Take the row that `make` returns; of several transports one may not join the ranks.
+
+        Raises
+        ------
+        NoRoute
+            If there is only one transport.
+        """
+        try:
+            self.add(make())
+        except NoRoute as error:
+            if transports == 1:
+                raise
+            self.left_out = error
+            note(f"a row is left out: {error}")
+
     def close(self) -> None:
         """Print the table, draw the picture, and end with status 1 where a result was wrong."""
         from ubnet.report.table import print_table
 
+        if self.left_out and not self.rows:
+            raise self.left_out
         if self.rows and not self.as_json:
             print_table(self.rows, self.header, sys.stdout)
         if self.plot is not None:
