@@ -171,3 +171,21 @@ def test_a_thread_of_the_program_is_told_that_it_has_no_rank():
             return str(pool.submit(comm.Get_rank).exception())
 
     assert "not from a thread" in ubnet.run(main, 1).values[0]
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda comm: comm.send(1, None), "rank is None; give a whole number"),
+        (lambda comm: comm.send(1, "a"), "rank is 'a'; give a whole number"),
+        (lambda comm: comm.recv(source=0.5), "rank is 0.5; give a whole number"),
+        (lambda comm: comm.bcast(1, root="x"), "root is 'x'; give a whole number"),
+        (lambda comm: comm.Bcast(np.zeros(1), root=None), "root is None; give a whole number"),
+        (lambda comm: comm.Allreduce(np.zeros(1), np.zeros(1), op=3), "op is 3; give an operation"),
+        (lambda comm: comm.Reduce(np.zeros(1), np.zeros(1), op=None), "op is None; give"),
+    ],
+)
+def test_arguments_of_a_wrong_type_are_named(call, words):
+    with pytest.raises(RankFailed, match=words) as caught:
+        ubnet.run(call, 2)
+    assert "TypeError" in str(caught.value)

@@ -102,6 +102,8 @@ def _reduction(
     count: int,
     root: int = 0,
 ) -> Call:
+    if not isinstance(op, Op):
+        raise TypeError(f"op is {op!r}; give an operation such as MPI.SUM")
     maker = partial(
         schedules.even,
         operation=operation,

@@ -4,6 +4,7 @@ import hashlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
+from operator import index
 from threading import Lock
 from types import NoneType
 from typing import Any
@@ -22,6 +23,13 @@ Group = tuple[int, ...]
 def positions(group: Group) -> dict[int, int]:
     """Return the place of each world rank in a group; ranks that share a process share it."""
     return {world: place for place, world in enumerate(group)}
+
+
+def _whole(what: str, given: Any) -> int:
+    try:
+        return index(given)
+    except TypeError:
+        raise TypeError(f"{what} is {given!r}; give a whole number, such as 0") from None
 
 
 @dataclass(slots=True, eq=False)
@@ -74,6 +82,7 @@ class Communicator:
         Exception
             Of class ERR_RANK.
         """
+        rank = _whole("rank", rank)
         if 0 <= rank < len(self.group):
             return self.group[rank]
         if rank == PROC_NULL or (any_source and rank == ANY_SOURCE):
@@ -86,6 +95,7 @@ class Communicator:
 
     def check_root(self, root: int) -> int:
         """Return the root if it is a member; the error is of class ERR_ROOT."""
+        root = _whole("root", root)
         if 0 <= root < len(self.group):
             return root
         raise MPIException(
