@@ -89,7 +89,7 @@ def test_mismatched_calls_are_named():
     )
     run_mismatched(
         lambda c: c.Alltoallv([np.zeros(3), 1], [np.zeros(6), 2 if c.rank == 1 else 1]),
-        r"Alltoallv as all_to_all_v: rank 0 sends 8 elements to rank 1, which",
+        r"Alltoallv: rank 0 sends 8 bytes to rank 1, which",
     )
 
 
@@ -125,3 +125,23 @@ def test_compute_dims():
             assert dims == sorted(dims, reverse=True)
     assert MPI.Compute_dims(768, 2) == [32, 24]
     assert MPI.Compute_dims(24, [0, 4]) == [6, 4]
+
+
+@pytest.mark.parametrize("name", ["Alltoallv", "Gatherv", "Scatterv"])
+def test_counts_that_do_not_fit_are_told_in_bytes_and_by_the_call(name):
+    def main(comm):
+        few, many = np.zeros(3, np.int32), np.zeros(8, np.int32)
+        if name == "Alltoallv":
+            comm.Alltoallv([few, [1, 2]], [many, [1, 1]])
+        elif name == "Gatherv":
+            comm.Gatherv(few, [many, [3, 1]])
+        else:
+            comm.Scatterv([many, [1, 4]], few)
+
+    with pytest.raises(MismatchedCall) as caught:
+        ubnet.run(main, 2)
+    text = str(caught.value)
+    assert text.startswith(f"{name}: rank ")
+    assert " bytes to rank " in text
+    assert "all_to_all_v" not in text
+    assert "elements" not in text

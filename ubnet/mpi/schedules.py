@@ -66,7 +66,13 @@ def uneven(parts: Sequence[Any], fabric: Fabric, endpoints: Ints, *, call: str) 
             algorithm="auto" if "lltoall" in call else "mesh",
         )
     except MismatchedCall as error:
-        raise MismatchedCall(f"{call} as {error}") from None
+        raise MismatchedCall(_in_bytes(call, error)) from None
+
+
+def _in_bytes(call: str, error: MismatchedCall) -> str:
+    """Return what does not fit in the words of the call, whose elements here are bytes."""
+    what = str(error).partition(": ")[2].partition(";")[0].replace(" elements ", " bytes ")
+    return f"{call}: {what}; counts times the sizes of their datatypes must be equal on both sides"
 
 
 def columns(*numbers: Ints) -> bytes:
@@ -134,7 +140,7 @@ def neighbours(
     try:
         return NEIGHBOURHOODS[operation]["mesh"]([_sides(part) for part in parts])
     except MismatchedCall as error:
-        raise MismatchedCall(f"{call} as {error}") from None
+        raise MismatchedCall(_in_bytes(call, error)) from None
 
 
 def neighbour_objects(
