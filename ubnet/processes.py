@@ -69,6 +69,7 @@ class Processes:
         self._sent = np.zeros(self.size, dtype=np.int64)
         self._received = np.zeros(self.size, dtype=np.int64)
         self._sending: list[Any] = []
+        self._telling: list[Any] = []
         self._sweep_at = SWEEP_AT
         self._answers: dict[tuple[int, int], bytearray] = {}
         self._expected = set(range(1, self.size))
@@ -116,13 +117,13 @@ class Processes:
     def deliver(self, deliveries: Mapping[int, object]) -> None:
         """At the holder: tell other processes what follows; those report again."""
         for process, delivery in deliveries.items():
-            self._control.send(delivery, dest=process, tag=1)
+            self._tell(delivery, process, 1)
             if isinstance(delivery, Delivery):
                 self._expected.add(process)
 
     def report(self, posts: list[Post]) -> Any:
         """At the others: send the posts to the holder, return what follows."""
-        self._control.send(posts, dest=HOLDER, tag=0)
+        self._tell(posts, HOLDER, 0)
         return self._take(self._control, HOLDER, 1)
 
     def share(self, value: Any) -> list[Any]:
@@ -173,13 +174,18 @@ class Processes:
         for process, sent in enumerate(self._control.alltoall(self._sent.tolist())):
             while self._received[process] < sent:
                 self._receive_piece(process, self._mpi.ANY_TAG)
-        self._mpi.Request.Waitall(self._sending)
+        self._mpi.Request.Waitall([*self._sending, *self._telling])
         for communicator in (self._control, self._payload, self._bulk):
             communicator.Free()
 
     def abort(self, status: int) -> None:
         """End all processes at once."""
         self._control.Abort(status)
+
+    def _tell(self, value: object, process: int, tag: int) -> None:
+        """Send a value without waiting: a blocking send would spin until it is received."""
+        self._telling = [request for request in self._telling if not request.Test()]
+        self._telling.append(self._control.isend(value, dest=process, tag=tag))
 
     def _send(self, process: int, tag: int, data: bytes) -> None:
         if len(self._sending) >= self._sweep_at:
