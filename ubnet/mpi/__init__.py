@@ -5,7 +5,7 @@
 for all ranks; communicators that a rank makes are its own.
 """
 
-from .comm import COMM_NULL, COMM_SELF, COMM_WORLD, Comm, Intracomm
+from .comm import COMM_NULL, COMM_SELF, COMM_WORLD, Comm, Intercomm, Intracomm
 from .constants import (
     ANY_SOURCE,
     ANY_TAG,
@@ -171,6 +171,7 @@ __all__ = [
     "Init",
     "Init_thread",
     "InPlaceType",
+    "Intercomm",
     "Intracomm",
     "Is_finalized",
     "Is_initialized",

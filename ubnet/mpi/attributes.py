@@ -77,6 +77,7 @@ class Attributes(Handle):
 
     def Get_attr(self, keyval: int) -> Any:
         """Return an attribute, None if there is none."""
+        self._owner()
         if keyval < 0:
             raise MPIException(ERR_KEYVAL, f"there is no key {keyval}")
         if keyval < FIRST_KEYVAL:

@@ -2,7 +2,7 @@
 
 import sys
 from types import NoneType
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Self
 
 from ubnet.rank import current
 
@@ -20,7 +20,7 @@ from .object_collectives import ObjectCollectives
 from .object_messages import ObjectMessages
 from .scans import Scans
 from .send_buffers import SendBuffers
-from .third_tier import AbsentCalls, AbsentIntraCalls
+from .third_tier import AbsentCalls, AbsentIntraCalls, absent
 from .topology import CART, DIST_GRAPH, GRAPH, Cart, DistGraph, Graph
 from .topology_makers import TopologyMakers
 
@@ -57,7 +57,7 @@ class Comm(
 
     def Get_name(self) -> str:
         """Return the name that the program has given."""
-        return self._here.name
+        return self._here.name if self else "MPI_COMM_NULL"
 
     def Set_name(self, name: str) -> None:
         """Give it a name, which reports use, too."""
@@ -113,7 +113,7 @@ class Comm(
     def Free(self) -> None:
         """Let it go; the handle is COMM_NULL then."""
         here = self._here
-        if self._name == "COMM_WORLD":
+        if self._name in ("COMM_WORLD", "COMM_SELF"):
             raise MPIException(ERR_COMM, f"{here.name} cannot be freed")
         self._drop_attributes()
         self._let_go()
@@ -155,6 +155,29 @@ class Intracomm(Scans, TopologyMakers, GroupMakers, AbsentIntraCalls, Comm):
     """
 
     __slots__ = ()
+
+
+class Intercomm(Comm):
+    """A communicator that joins two groups; none can be made yet, so that every one is null.
+
+    Parameters
+    ----------
+    comm : Comm, optional
+        One to stand for as well.
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, comm: Comm | None = None) -> Self:
+        """Make a handle that stands for nothing."""
+        if comm:
+            raise TypeError("expecting an intercommunicator")
+        return super().__new__(cls, comm)
+
+    Get_remote_group = absent("Intercomm.Get_remote_group")
+    Get_remote_size, Merge = absent("Intercomm.Get_remote_size"), absent("Intercomm.Merge")
+    Create_group = absent("Intercomm.Create_group")
+    Create_from_groups = absent("Intercomm.Create_from_groups")
 
 
 Comm._kind = Comm

@@ -90,9 +90,9 @@ class CommMakers(CommHandle, Attributes):
         Parameters
         ----------
         split_type : int
-            COMM_TYPE_SHARED: a node; COMM_TYPE_HW_GUIDED: what the hint ``mpi_hw_resource_type``
-            names, ``node``, ``npu`` or ``die``; COMM_TYPE_HW_UNGUIDED: the next smaller part;
-            UNDEFINED: none.
+            COMM_TYPE_SHARED: a node; COMM_TYPE_HW_GUIDED and COMM_TYPE_RESOURCE_GUIDED: what the
+            hint ``mpi_hw_resource_type`` names, ``mpi_shared_memory``, ``node``, ``npu`` or
+            ``die``; COMM_TYPE_HW_UNGUIDED: the next smaller part; UNDEFINED: none.
         key : int
             Order in the new one; equal keys keep the old order.
         info : Info
@@ -172,6 +172,37 @@ class GroupMakers(CommHandle):
         told = rank.exchange(meeting, members, ticket(rank), "Intracomm.Create_group")
         return handle_of(found(rank, told[0], members))
 
+    @classmethod
+    def Create_from_group(
+        cls,
+        group: Group,
+        stringtag: str = "org.mpi4py",
+        info: Info = INFO_NULL,
+        errhandler: Any = None,
+    ) -> Any:
+        """Return a communicator of the members of a group, which no communicator must hold.
+
+        Parameters
+        ----------
+        group : Group
+            The members.
+        stringtag : str
+            Tells apart what the same members make at the same time.
+        info, errhandler : optional
+            Hints and error handler of the new one.
+        """
+        rank, members = current(), group._members
+        if rank.number not in positions(members):
+            return handle_of(None)
+        meeting = meeting_context(0, members, stringtag)
+        told = rank.exchange(meeting, members, ticket(rank), "Intracomm.Create_from_group")
+        made = handle_of(found(rank, told[0], members))
+        if info:
+            made.Set_info(info)
+        if errhandler:
+            made.Set_errhandler(errhandler)
+        return made
+
 
 def _hints() -> dict[int, dict[str, str]]:
     hints: dict[int, dict[str, str]] = kept("hints of communicators")
@@ -182,11 +213,11 @@ def _level(split_type: int, info: Info) -> str | None:
     """Return which part of the supernode a kind of split is by, None if by none."""
     if split_type == COMM_TYPE_SHARED:
         return "node"
-    if split_type == COMM_TYPE_HW_GUIDED and info:
+    if split_type in (COMM_TYPE_HW_GUIDED, COMM_TYPE_RESOURCE_GUIDED):
         wanted = info.get("mpi_hw_resource_type", "")
+        wanted = "node" if wanted == "mpi_shared_memory" else wanted
         return wanted if wanted in LEVELS else None
-    kinds = (UNDEFINED, COMM_TYPE_HW_GUIDED, COMM_TYPE_HW_UNGUIDED, COMM_TYPE_RESOURCE_GUIDED)
-    if split_type not in kinds:
+    if split_type not in (UNDEFINED, COMM_TYPE_HW_UNGUIDED):
         raise MPIException(ERR_ARG, f"{split_type} is no kind of split; give COMM_TYPE_SHARED ...")
     return None
 

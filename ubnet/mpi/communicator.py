@@ -214,7 +214,7 @@ def found(rank: Rank, context: int, group: Iterable[int]) -> Communicator | None
     return Communicator(context, members, positions(members)[rank.number])
 
 
-def meeting_context(context: int, group: Group, tag: int) -> int:
+def meeting_context(context: int, group: Group, tag: int | str) -> int:
     """Return a context for an agreement among some members of a communicator only.
 
     It is negative, so that it is none of those that communicators have.

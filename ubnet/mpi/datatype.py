@@ -246,8 +246,10 @@ def _typecode(datatype: Datatype) -> str | None:
     """Return the code of a datatype, None if it has none."""
     if not datatype or datatype._layout.dtype is None or datatype._layout.kind == "pair":
         return None
-    fixed = datatype._name.endswith("_T") and datatype._layout.kind == "integer"
-    return datatype.typestr if fixed else datatype.typechar
+    layout = datatype._layout
+    fixed = datatype._name.endswith("_T") and layout.kind == "integer"
+    letters = layout.dtype.char in "SU"  # numpy's code of a string alone has no length
+    return datatype.typestr if fixed or letters else datatype.typechar
 
 
 def _typealign(datatype: Datatype) -> int | None:

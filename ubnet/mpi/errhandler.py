@@ -63,6 +63,8 @@ class ErrorHandling(Handle):
 
     def Set_errhandler(self, errhandler: Errhandler) -> None:
         """Give it a handler."""
+        if not errhandler:
+            raise MPIException(ERR_ARG, "the error handler is ERRHANDLER_NULL")
         self._handlers()[id(self._owner())] = self._owner(), Errhandler(errhandler)
 
     def Call_errhandler(self, errorcode: int) -> None:
