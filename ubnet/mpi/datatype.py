@@ -244,9 +244,9 @@ def _datatype_decode(datatype: Datatype, mark: bool = False) -> tuple[Any, str, 
 
 def _typecode(datatype: Datatype) -> str | None:
     """Return the code of a datatype, None if it has none."""
-    if not datatype or datatype._layout.dtype is None or datatype._layout.kind == "pair":
+    layout = datatype._layout if datatype else None
+    if layout is None or layout.dtype is None or layout.kind == "pair":
         return None
-    layout = datatype._layout
     fixed = datatype._name.endswith("_T") and layout.kind == "integer"
     letters = layout.dtype.char in "SU"  # numpy's code of a string alone has no length
     return datatype.typestr if fixed or letters else datatype.typechar
