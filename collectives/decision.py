@@ -23,8 +23,9 @@ SIMULATED = 3
 WITHIN = 1.3
 """Those whose formula lies within this factor of the best one."""
 
-LATE = {"double_tree": 2.0}
-"""How much too long a formula may be: it counts the layers of a tree, which overlap, one by one."""
+LATE = {"double_tree": 2.0, "bidirectional_ring": WITHIN, "double_ring": WITHIN}
+"""How much too long a formula may be: it counts the layers of a tree, which overlap, one by one,
+and the reductions of two rings, each of which hides behind what the other one moves."""
 
 DOUBT = 1.03
 """A formula counts for this much more than a simulated time beside which it stands."""
