@@ -26,7 +26,7 @@ from ubnet.host import HUB
 from ubnet.rank import Rank
 
 MAIN = "__main__"
-NEEDED = ("numba", "numpy")
+NEEDED = ("array", "numba", "numpy")
 """Packages that ubnet imports from as it goes on: a program that hides them hides its own view."""
 
 

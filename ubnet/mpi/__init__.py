@@ -5,7 +5,7 @@
 for all ranks; communicators that a rank makes are its own.
 """
 
-from .comm import COMM_NULL, COMM_SELF, COMM_WORLD, Comm, Intercomm, Intracomm
+from .comm import COMM_NULL, COMM_SELF, COMM_WORLD, Comm, Intracomm
 from .constants import (
     ANY_SOURCE,
     ANY_TAG,
@@ -92,12 +92,14 @@ from .grequest import Grequest
 from .group import GROUP_EMPTY, GROUP_NULL, Group
 from .helper_names import HELPER_NAMES
 from .info import INFO_ENV, INFO_NULL, Info
+from .intercomm import Intercomm
 from .matched import MESSAGE_NO_PROC, MESSAGE_NULL, Message
 from .memory import Aint_add, Aint_diff, Get_address, buffer
 from .numbers_by_name import NUMBERS
 from .op import OPS, Op
 from .pickling import Pickle, pickle
-from .request import REQUEST_NULL, Prequest, Request
+from .prequest import Prequest
+from .request import REQUEST_NULL, Request
 from .send_buffers import (
     BUFFER_AUTOMATIC,
     Attach_buffer,

@@ -220,7 +220,7 @@ def collective(
     array = source if source is not None else output
     itemsize = 1 if array is None else array.itemsize
     return Collective(
-        here.context, here.group, "", agree, maker, part, itemsize, source, output, reduce
+        here.context, here.everybody, "", agree, maker, part, itemsize, source, output, reduce
     )
 
 

@@ -9,7 +9,8 @@ from .communicator import CommHandle, Communicator, check_tag
 from .constants import ANY_SOURCE, ANY_TAG, PROC_NULL
 from .matched import Message, see
 from .operation import Operation, Start, block, together
-from .request import Prequest, Request
+from .prequest import Prequest
+from .request import Request
 from .status import Status
 
 

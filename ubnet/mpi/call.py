@@ -10,7 +10,8 @@ from ubnet.rank import current
 
 from .communicator import CommHandle
 from .operation import Operation, block
-from .request import Prequest, Request
+from .prequest import Prequest
+from .request import Request
 
 P = ParamSpec("P")
 C = TypeVar("C", bound=CommHandle)

@@ -20,7 +20,7 @@ from .object_collectives import ObjectCollectives
 from .object_messages import ObjectMessages
 from .scans import Scans
 from .send_buffers import SendBuffers
-from .third_tier import AbsentCalls, AbsentIntraCalls, absent
+from .third_tier import AbsentCalls, AbsentIntraCalls
 from .topology import CART, DIST_GRAPH, GRAPH, Cart, DistGraph, Graph
 from .topology_makers import TopologyMakers
 
@@ -82,8 +82,7 @@ class Comm(
 
     def Is_inter(self) -> bool:
         """Return whether it joins two groups."""
-        _ = self._here
-        return False
+        return self._here.remote is not None
 
     def Is_intra(self) -> bool:
         """Return whether it has one group."""
@@ -156,28 +155,12 @@ class Intracomm(Scans, TopologyMakers, GroupMakers, AbsentIntraCalls, Comm):
 
     __slots__ = ()
 
-
-class Intercomm(Comm):
-    """A communicator that joins two groups; none can be made yet, so that every one is null.
-
-    Parameters
-    ----------
-    comm : Comm, optional
-        One to stand for as well.
-    """
-
-    __slots__ = ()
-
     def __new__(cls, comm: Comm | None = None) -> Self:
-        """Make a handle that stands for nothing."""
-        if comm:
-            raise TypeError("expecting an intercommunicator")
-        return super().__new__(cls, comm)
-
-    Get_remote_group = absent("Intercomm.Get_remote_group")
-    Get_remote_size, Merge = absent("Intercomm.Get_remote_size"), absent("Intercomm.Merge")
-    Create_group = absent("Intercomm.Create_group")
-    Create_from_groups = absent("Intercomm.Create_from_groups")
+        """Make a handle of a communicator of one group."""
+        made = super().__new__(cls, comm)
+        if made and made.Is_inter():
+            raise TypeError("expecting an intracommunicator")
+        return made
 
 
 Comm._kind = Comm

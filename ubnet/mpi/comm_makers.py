@@ -9,12 +9,13 @@ from .communicator import (
     CommHandle,
     found,
     handle_of,
+    joined,
     meeting_context,
     positions,
     ticket,
 )
 from .constants import UNDEFINED
-from .exception import ERR_ARG, ERR_GROUP
+from .exception import ERR_ARG, ERR_COMM, ERR_GROUP
 from .exception import Exception as MPIException
 from .group import Group
 from .info import INFO_NULL, Info
@@ -99,8 +100,7 @@ class CommMakers(CommHandle, Attributes):
             Hints.
         """
         here, rank = self._here, current()
-        level = _level(split_type, info)
-        place = None if level is None else _part(rank.host.endpoint_names[rank.number], level)
+        place = part_of(split_type, info)
         told = rank.exchange(
             here.context, here.group, (place, key, ticket(rank)), "Comm.Split_type"
         )
@@ -148,7 +148,7 @@ class CommMakers(CommHandle, Attributes):
 
 
 class GroupMakers(CommHandle):
-    """The call that makes a communicator among some members, the others not taking part."""
+    """The calls that make a communicator without all members of this one, or with other ranks."""
 
     __slots__ = ()
 
@@ -203,10 +203,48 @@ class GroupMakers(CommHandle):
             made.Set_errhandler(errhandler)
         return made
 
+    def Create_intercomm(
+        self, local_leader: int, peer_comm: CommHandle, remote_leader: int, tag: int = 0
+    ) -> Any:
+        """Return an intercommunicator that joins this communicator's members to other ones.
+
+        Parameters
+        ----------
+        local_leader : int
+            The member who speaks for them.
+        peer_comm : Comm
+            What the leaders of both sides talk on; nobody else's is looked at.
+        remote_leader : int
+            The other leader's rank on it.
+        tag : int
+            Tag of the leaders' messages.
+        """
+        here, rank = self._here, current()
+        leader = here.check_root(local_leader)
+        told = rank.exchange(here.context, here.group, ticket(rank), "Intracomm.Create_intercomm")
+        other = None
+        if here.rank == leader:
+            talk: Any = peer_comm
+            other = talk.sendrecv(
+                (here.group, told[0]), remote_leader, tag, source=remote_leader, recvtag=tag
+            )
+        known = rank.exchange(here.context, here.group, other, "Intracomm.Create_intercomm")
+        theirs, their_ticket = known[leader]
+        if any(member in here.place for member in theirs):
+            raise MPIException(ERR_COMM, "Create_intercomm: the two groups have members in common")
+        context = told[0] if min(here.group) < min(theirs) else their_ticket
+        return handle_of(joined(rank, context, here.group, tuple(theirs)))
+
 
 def _hints() -> dict[int, dict[str, str]]:
     hints: dict[int, dict[str, str]] = kept("hints of communicators")
     return hints
+
+
+def part_of(split_type: int, info: Info) -> str | None:
+    """Return the part of the supernode that this rank shares by a kind of split, None if none."""
+    rank, level = current(), _level(split_type, info)
+    return None if level is None else _part(rank.host.endpoint_names[rank.number], level)
 
 
 def _level(split_type: int, info: Info) -> str | None:

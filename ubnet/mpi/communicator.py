@@ -48,6 +48,10 @@ class Communicator:
         What the program calls it.
     topology : Topology or None
         Which members are neighbours.
+    remote : tuple of int or None
+        Of an intercommunicator the world ranks of the other group.
+    first : bool
+        Whether this rank's group comes first where both are counted through.
     locks : dict
         What guards each kind of call, for programs that look.
     inner : Comm or None
@@ -61,13 +65,26 @@ class Communicator:
     rank: int
     name: str = ""
     topology: Any = None
+    remote: Group | None = None
+    first: bool = True
     locks: dict[str, Lock] = field(default_factory=dict)
     inner: Any = None
     inner_calls: int = 0
     place: dict[int, int] = field(init=False)
+    peers: Group = field(init=False)
+    peer_place: dict[int, int] = field(init=False)
 
     def __post_init__(self) -> None:
         self.place = positions(self.group)
+        self.peers = self.group if self.remote is None else self.remote
+        self.peer_place = positions(self.peers)
+
+    @property
+    def everybody(self) -> Group:
+        """World ranks of all who take part in a collective call."""
+        if self.remote is None:
+            return self.group
+        return self.group + self.remote if self.first else self.remote + self.group
 
     @property
     def size(self) -> int:
@@ -83,14 +100,14 @@ class Communicator:
             Of class ERR_RANK.
         """
         rank = _whole("rank", rank)
-        if 0 <= rank < len(self.group):
-            return self.group[rank]
+        if 0 <= rank < len(self.peers):
+            return self.peers[rank]
         if rank == PROC_NULL or (any_source and rank == ANY_SOURCE):
             return rank
         raise MPIException(
             ERR_RANK,
-            f"rank {rank} of a communicator of {len(self.group)}; give 0 to "
-            f"{len(self.group) - 1}, or PROC_NULL" + (", or ANY_SOURCE" if any_source else ""),
+            f"rank {rank} of a communicator of {len(self.peers)}; give 0 to "
+            f"{len(self.peers) - 1}, or PROC_NULL" + (", or ANY_SOURCE" if any_source else ""),
         )
 
     def check_root(self, root: int) -> int:
@@ -105,7 +122,7 @@ class Communicator:
 
     def source(self, world: int) -> int:
         """Return which member a world rank is; negative numbers stay."""
-        return self.place[world] if world >= 0 else world
+        return self.peer_place[world] if world >= 0 else world
 
 
 def inner_lock(here: Communicator, key: str) -> Lock:
@@ -185,12 +202,15 @@ class CommHandle(Handle):
 
 
 CLASSES: dict[type[Any], type[CommHandle]] = {}
-"""The class of handles by that of the topology, NoneType where there is none."""
+"""The class of handles by that of the topology: NoneType where there is none, and tuple for an
+intercommunicator, whose other group is one."""
 
 
 def handle_of(communicator: Communicator | None, topology: type[Any] = NoneType) -> Any:
     """Return the handle of a communicator, a null one of the class of a topology if it is None."""
-    kind = topology if communicator is None else type(communicator.topology)
+    kind = topology
+    if communicator is not None:
+        kind = type(communicator.topology if communicator.remote is None else communicator.remote)
     return CLASSES[kind]._of(communicator)
 
 
@@ -212,6 +232,18 @@ def found(rank: Rank, context: int, group: Iterable[int]) -> Communicator | None
     if members[0] == rank.number:
         rank.kept["communicators"] = rank.kept.get("communicators", 0) + 1
     return Communicator(context, members, positions(members)[rank.number])
+
+
+def joined(rank: Rank, context: int, local: Group, remote: Group) -> Communicator:
+    """Return the new intercommunicator of two groups as `rank` sees it, who is in the first.
+
+    The context is the ticket of the first member of the group with the lowest world rank.
+    """
+    first = min(local) < min(remote)
+    if first:
+        found(rank, context, local)
+    place = positions(local)[rank.number]
+    return Communicator(context, local, place, remote=remote, first=first)
 
 
 def meeting_context(context: int, group: Group, tag: int | str) -> int:

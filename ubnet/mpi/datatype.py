@@ -10,16 +10,15 @@ from .constants import MAX_OBJECT_NAME, UNDEFINED
 from .datatype_constructors import DatatypeConstructors
 from .datatype_contents import DatatypeContents
 from .definition import Definition
-from .exception import ERR_ARG, ERR_TYPE
+from .exception import ERR_TYPE
 from .exception import Exception as MPIException
 from .kept import kept
 from .layout import basic
 from .packing import Packing
+from .sized_types import SizedTypes
 
-TYPECLASS_REAL, TYPECLASS_INTEGER, TYPECLASS_COMPLEX, TYPECLASS_LOGICAL = 2, 1, 3, 4
 
-
-class Datatype(DatatypeConstructors, DatatypeContents, Packing, Attributes):
+class Datatype(DatatypeConstructors, DatatypeContents, SizedTypes, Packing, Attributes):
     """The type of the elements of a message.
 
     Examples
@@ -108,56 +107,6 @@ class Datatype(DatatypeConstructors, DatatypeContents, Packing, Attributes):
         except KeyError:
             raise ValueError(f"cannot map code {code!r} to MPI datatype") from None
 
-    @classmethod
-    def Get_value_index(cls, value: "Datatype", index: "Datatype") -> "Datatype":
-        """Return the predefined pair of two datatypes, DATATYPE_NULL if there is none."""
-        named = value._layout.dtype, index._layout
-        if index == DATATYPES["INT"] and value._layout.kind in ("integer", "floating"):
-            for name, code in _PAIRS.items():
-                if value == from_code(code) and named[0] is not None:
-                    return DATATYPES[name]
-        return DATATYPES["DATATYPE_NULL"]
-
-    @classmethod
-    def Match_size(cls, typeclass: int, size: int) -> "Datatype":
-        """Return the predefined datatype of a class (TYPECLASS_REAL ...) and a size in bytes.
-
-        >>> Datatype.Match_size(TYPECLASS_REAL, 8)
-        MPI.REAL8
-        """
-        name = {
-            TYPECLASS_REAL: "REAL",
-            TYPECLASS_INTEGER: "INTEGER",
-            TYPECLASS_COMPLEX: "COMPLEX",
-            TYPECLASS_LOGICAL: "LOGICAL",
-        }.get(typeclass)
-        found = DATATYPES.get(f"{name}{size}")
-        if not found:
-            raise MPIException(ERR_ARG, f"no datatype of class {typeclass} has {size} bytes")
-        return found
-
-    @classmethod
-    def Create_f90_integer(cls, r: int) -> "Datatype":
-        """Return the integer of Fortran that holds r decimal digits."""
-        for size, digits in ((1, 2), (2, 4), (4, 9), (8, 18)):
-            if r <= digits:
-                return cls._fortran(f"INTEGER{size}", "F90_INTEGER", r=r)
-        raise MPIException(ERR_ARG, f"no integer has {r} decimal digits")
-
-    @classmethod
-    def Create_f90_real(cls, p: int, r: int) -> "Datatype":
-        """Return the real of Fortran of p decimal digits and exponents to r."""
-        return cls._fortran(f"REAL{_f90_size(p, r)}", "F90_REAL", p=p, r=r)
-
-    @classmethod
-    def Create_f90_complex(cls, p: int, r: int) -> "Datatype":
-        """Return the complex number of Fortran of p decimal digits and exponents to r."""
-        return cls._fortran(f"COMPLEX{2 * _f90_size(p, r)}", "F90_COMPLEX", p=p, r=r)
-
-    @classmethod
-    def _fortran(cls, name: str, combiner: str, **arguments: int) -> "Datatype":
-        return cls._of(Definition(DATATYPES[name]._layout, combiner, arguments))
-
     size = property(Get_size, doc="Bytes of an element on the wire.")
     name = property(Get_name, Set_name, doc="Its name.")
 
@@ -237,11 +186,6 @@ def _datatype_create(
     return made
 
 
-def _datatype_decode(datatype: Datatype, mark: bool = False) -> tuple[Any, str, dict[str, Any]]:
-    """Return what `Datatype.decode` does."""
-    return datatype.decode()
-
-
 def _typecode(datatype: Datatype) -> str | None:
     """Return the code of a datatype, None if it has none."""
     layout = datatype._layout if datatype else None
@@ -250,21 +194,6 @@ def _typecode(datatype: Datatype) -> str | None:
     fixed = datatype._name.endswith("_T") and layout.kind == "integer"
     letters = layout.dtype.char in "SU"  # numpy's code of a string alone has no length
     return datatype.typestr if fixed or letters else datatype.typechar
-
-
-def _typealign(datatype: Datatype) -> int | None:
-    """Return what the address of an element should be a multiple of, None if unknown."""
-    if not datatype or datatype._layout.dtype is None:
-        return None
-    return datatype._layout.align
-
-
-def _f90_size(digits: int, exponent: int) -> int:
-    for size, code in ((4, "f"), (8, "d"), (16, "g")):
-        known = np.finfo(code)
-        if digits <= known.precision and exponent <= int(np.log10(known.max)):
-            return size
-    raise MPIException(ERR_ARG, f"no real has {digits} digits and exponents to {exponent}")
 
 
 def _plain(name: str, code: str, kind: str) -> Datatype:

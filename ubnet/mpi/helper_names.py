@@ -2,9 +2,22 @@
 
 from typing import Any
 
-from .datatype import _datatype_create, _datatype_decode, _typealign, _typecode, _typedict
+from .datatype import Datatype, _datatype_create, _typecode, _typedict
 from .environment import _set_abort_status
 from .locks import _comm_lock, _comm_lock_table, _commctx_inter, _commctx_intra
+
+
+def _datatype_decode(datatype: Datatype, mark: bool = False) -> tuple[Any, str, dict[str, Any]]:
+    """Return what `Datatype.decode` does."""
+    return datatype.decode()
+
+
+def _typealign(datatype: Datatype) -> int | None:
+    """Return what the address of an element should be a multiple of, None if unknown."""
+    if not datatype or datatype._layout.dtype is None:
+        return None
+    return datatype._layout.align
+
 
 HELPER_NAMES: dict[str, Any] = {
     "_comm_lock": _comm_lock,

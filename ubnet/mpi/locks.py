@@ -4,7 +4,7 @@ from threading import Lock
 from typing import Any
 
 from .communicator import Communicator, inner_lock
-from .third_tier import absent
+from .intercomm import local_side
 
 
 def _comm_lock_table(comm: Any) -> dict[str, Lock]:
@@ -26,7 +26,14 @@ def _commctx_intra(comm: Any) -> tuple[Any, int]:
     return here.inner, here.inner_calls & 0xFFFF
 
 
-_commctx_inter = absent("_commctx_inter")
+def _commctx_inter(comm: Any) -> tuple[Any, int, Any, bool]:
+    """Return the same of an intercommunicator, with its local side, and whether that is first."""
+    here = _here(comm)
+    if here.inner is None:
+        here.inner = comm.Dup(), local_side(comm)
+    here.inner_calls += 1
+    inner, local = here.inner
+    return inner, here.inner_calls & 0xFFFF, local, here.first
 
 
 def _here(comm: Any) -> Communicator:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ubnet.message import Collective, Pending
+from ubnet.message import Collective
 
 from . import schedules
 from .buffer_collectives import Array, Landing, collective
@@ -14,6 +14,7 @@ from .buffers import read_blocks, read_even, read_spec, read_typed_blocks
 from .call import Call, forms
 from .communicator import CommHandle
 from .constants import PROC_NULL
+from .object_collectives import data_of
 from .pickling import dump_each, framed, load_each, pickle
 from .spec import Blocks
 from .topology import Edges
@@ -123,7 +124,7 @@ class Neighbours(CommHandle):
         used = _used(outward, np.array(lengths), np.array(starts))
         source = np.frombuffer(data[:used], dtype=np.uint8)
         made = Collective(here.context, here.group, "", (), maker, part, 1, source, keep=True)
-        came = iter(load_each(Call(made, _data).run(call)))
+        came = iter(load_each(Call(made, data_of).run(call)))
         return [None if peer == PROC_NULL else next(came) for peer in inward.peers]
 
 
@@ -131,7 +132,3 @@ def _used(side: Edges, lengths: Array, starts: Array) -> int:
     """Return the bytes up to the end of the last block that has a neighbour."""
     there = (np.array(side.peers, dtype=np.int64) >= 0) & (lengths > 0)
     return int((starts + lengths)[there].max(initial=0))
-
-
-def _data(pending: Pending) -> Any:
-    return pending.data

@@ -8,7 +8,6 @@ from .comm_makers import (
     COMM_TYPE_RESOURCE_GUIDED,
     COMM_TYPE_SHARED,
 )
-from .datatype import TYPECLASS_COMPLEX, TYPECLASS_INTEGER, TYPECLASS_LOGICAL, TYPECLASS_REAL
 from .datatype_constructors import (
     DISTRIBUTE_BLOCK,
     DISTRIBUTE_CYCLIC,
@@ -19,6 +18,12 @@ from .datatype_constructors import (
 )
 from .datatype_contents import COMBINERS
 from .info import MAX_INFO_KEY, MAX_INFO_VAL
+from .sized_types import (
+    TYPECLASS_COMPLEX,
+    TYPECLASS_INTEGER,
+    TYPECLASS_LOGICAL,
+    TYPECLASS_REAL,
+)
 from .topology import CART, DIST_GRAPH, GRAPH
 from .topology_makers import UNWEIGHTED, WEIGHTS_EMPTY
 

@@ -127,8 +127,9 @@ def _start(
     collective = Collective(
         here.context, here.group, "", (("root", root),), maker, part, 1, source, keep=keep
     )
-    return Call(collective, _data).run(call)
+    return Call(collective, data_of).run(call)
 
 
-def _data(pending: Pending) -> Any:
+def data_of(pending: Pending) -> Any:
+    """Return what an operation hands out of a size that only its schedule knows."""
     return pending.data

@@ -136,11 +136,7 @@ class Op(Handle):
             raise ValueError("mismatch in send and receive MPI datatypes")
         if left.count != right.count:
             raise ValueError(f"mismatch in send count {left.count} and receive count {right.count}")
-        combine = self._on(left.datatype)
-        if isinstance(combine, str):
-            from ubnet.reductions import reduction
-
-            combine = reduction(combine).combine
+        combine = self._combine(left.datatype)
         held = right.elements()
         held[...] = combine(left.elements(), held)
 
@@ -161,6 +157,15 @@ class Op(Handle):
                 ERR_OP, f"MPI.{self._name} is not defined for elements of {layout.name}"
             )
         return what.on_arrays
+
+    def _combine(self, datatype: Datatype) -> Callable[[Array, Array], Array]:
+        """Return how arrays of a datatype are combined, as a function."""
+        combine = self._on(datatype)
+        if isinstance(combine, str):
+            from ubnet.reductions import reduction
+
+            return reduction(combine).combine
+        return combine
 
     is_commutative = property(Is_commutative, doc="Whether the order of operands may change.")
 

@@ -11,7 +11,6 @@ from .exception import Exception as MPIException
 from .handle import Handle
 from .operation import Operation, block, poll
 from .status import Status
-from .third_tier import absent
 
 Statuses = list[Status] | None
 
@@ -226,27 +225,6 @@ class Request(Handle):
         if operation.again is None:
             self._ref = None
         return operation.end(status)
-
-
-class Prequest(Request):
-    """A handle of an operation that can be started again and again."""
-
-    __slots__ = ()
-
-    Pready, Pready_range = absent("Prequest.Pready"), absent("Prequest.Pready_range")
-    Pready_list, Parrived = absent("Prequest.Pready_list"), absent("Prequest.Parrived")
-
-    def Start(self) -> None:
-        """Start the operation."""
-        if self._ref is None:
-            raise MPIException(ERR_REQUEST, "the request is REQUEST_NULL")
-        self._ref.start()
-
-    @classmethod
-    def Startall(cls, requests: Sequence["Prequest"]) -> None:
-        """Start all operations."""
-        for request in requests:
-            request.Start()
 
 
 Request._kind = Request

@@ -128,6 +128,19 @@ def objects(
     return uneven(rows, fabric, endpoints, call=pattern.replace("_to_", "to"))
 
 
+def between_groups(parts: Sequence[Any], fabric: Fabric, endpoints: Ints, *, call: str) -> Schedule:
+    """Make the schedule of pickled objects, of which each rank gives its bytes for every other.
+
+    What a rank receives stands in its output in rank order without gaps.
+    """
+    sent = np.array(parts, dtype=np.int64)
+    starts = np.cumsum(sent, axis=1) - sent
+    received = sent.T
+    places = np.cumsum(received, axis=1) - received
+    rows = [columns(*four) for four in zip(sent, starts, received, places, strict=True)]
+    return uneven(rows, fabric, endpoints, call=call)
+
+
 def edges(outward: Sequence[Any], inward: Sequence[Any]) -> tuple[bytes, bytes]:
     """Return a part of `neighbours`: columns (peers, labels, counts, starts) of each side."""
     return columns(*map(np.asarray, outward)), columns(*map(np.asarray, inward))

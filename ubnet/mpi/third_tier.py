@@ -80,4 +80,3 @@ class AbsentIntraCalls:
 
     Spawn, Spawn_multiple = absent("Intracomm.Spawn"), absent("Intracomm.Spawn_multiple")
     Accept, Connect = absent("Intracomm.Accept"), absent("Intracomm.Connect")
-    Create_intercomm = absent("Intracomm.Create_intercomm")
