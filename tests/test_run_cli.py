@@ -239,7 +239,7 @@ def test_programs_that_are_none(run, tmp_path, capsys):
     assert "SyntaxError" in err
     status, _, err = run("pass", "--events", tmp_path / "no" / "folder")
     assert status == 1
-    assert "cannot write" in err
+    assert "cannot be written" in err
 
 
 def test_both_modules_run_programs():
