@@ -132,7 +132,8 @@ def run(file: str, ranks: int, processes: int = 1, options: Sequence[str] = ()) 
     command += ["--no-builddir", "--verbose", f"test_{file}", *options]
     for pattern in exceptions(ranks):
         command += ["-x", pattern]
-    environment = dict(os.environ, PYTHONPATH=str(ROOT))
+    # Processes are not started here (third tier): the suite then skips what starts some.
+    environment = dict(os.environ, PYTHONPATH=str(ROOT), MPI4PY_TEST_SPAWN="0")
     if processes > 1:
         mpirun = str(Path(sysconfig.get_path("scripts")) / "mpirun")
         command = [mpirun, "--oversubscribe", "-n", str(processes), *command]
