@@ -93,7 +93,8 @@ class CommMakers(CommHandle, Attributes):
         split_type : int
             COMM_TYPE_SHARED: a node; COMM_TYPE_HW_GUIDED and COMM_TYPE_RESOURCE_GUIDED: what the
             hint ``mpi_hw_resource_type`` names, ``mpi_shared_memory``, ``node``, ``npu`` or
-            ``die``; COMM_TYPE_HW_UNGUIDED: the next smaller part; UNDEFINED: none.
+            ``die``; COMM_TYPE_HW_UNGUIDED: the next smaller part, which the hint says then;
+            UNDEFINED: none.
         key : int
             Order in the new one; equal keys keep the old order.
         info : Info
@@ -106,7 +107,10 @@ class CommMakers(CommHandle, Attributes):
         )
         places = [place for place, _, _ in told]
         if split_type == COMM_TYPE_HW_UNGUIDED:
-            places = _next_smaller([rank.host.endpoint_names[member] for member in here.group])
+            names = [rank.host.endpoint_names[member] for member in here.group]
+            level, places = _next_smaller(names)
+            if info and level:
+                info.Set("mpi_hw_resource_type", level)
         mine = places[here.rank]
         if mine is None:
             return handle_of(None)
@@ -269,10 +273,10 @@ def _part(name: str, level: str) -> str:
     return ".".join(name.split(".")[: LEVELS.index(level) + 1])
 
 
-def _next_smaller(names: list[str]) -> list[str] | list[None]:
-    """Return for each endpoint the largest part of the supernode that not all of them share."""
+def _next_smaller(names: list[str]) -> tuple[str, list[str] | list[None]]:
+    """Return the largest level that not all endpoints share, and the part of each endpoint."""
     for level in LEVELS:
         parts = [_part(name, level) for name in names]
         if len(dict.fromkeys(parts)) > 1:
-            return parts
-    return [None] * len(names)
+            return level, parts
+    return "", [None] * len(names)

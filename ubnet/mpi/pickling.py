@@ -4,6 +4,9 @@ import pickle as standard
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from .memory import buffer
+
+KEPT_APART = 1 << 18
 LENGTH_BYTES = 8
 """How many bytes the length of an object takes that stands behind it."""
 
@@ -39,7 +42,16 @@ class Pickle:
         if protocol is None and self._dumps is standard.dumps:
             protocol = standard.HIGHEST_PROTOCOL
         self.PROTOCOL = protocol
-        self.THRESHOLD = 1 << 18 if threshold is None else threshold
+        self.THRESHOLD = threshold
+
+    @property
+    def THRESHOLD(self) -> int:
+        """Bytes from which on `dumps_oob` keeps a buffer apart; None sets the default."""
+        return self._threshold
+
+    @THRESHOLD.setter
+    def THRESHOLD(self, nbytes: int | None) -> None:
+        self._threshold = KEPT_APART if nbytes is None else nbytes
 
     def dumps(self, obj: Any) -> bytes:
         """Return an object as bytes."""
@@ -51,15 +63,15 @@ class Pickle:
         """Return the object that bytes hold."""
         return self._loads(data)
 
-    def dumps_oob(self, obj: Any) -> tuple[bytes, list[memoryview]]:
+    def dumps_oob(self, obj: Any) -> tuple[bytes, list[buffer]]:
         """Return an object as bytes, large buffers apart."""
-        buffers: list[memoryview] = []
+        buffers: list[buffer] = []
 
-        def keep_apart(buffer: standard.PickleBuffer) -> bool:
-            raw = buffer.raw()
+        def keep_apart(given: standard.PickleBuffer) -> bool:
+            raw = given.raw()
             if raw.nbytes < self.THRESHOLD:
                 return True
-            buffers.append(raw)
+            buffers.append(buffer.frombuffer(raw, readonly=raw.readonly))
             return False
 
         protocol = max(self.PROTOCOL or standard.HIGHEST_PROTOCOL, 5)
