@@ -94,7 +94,7 @@ def build(
     """
     known = find(operation)
     _check(known, ranks, count, root, chunks, parts)
-    chunks = min(chunks, max(count, 1))
+    asked, chunks = chunks, min(chunks, max(count, 1))
     places = np.arange(ranks) if endpoints is None else np.asarray(endpoints, dtype=np.int64)
     name, mean = algorithm, _mean_count(known, count, parts)
     if name == "auto":
@@ -128,7 +128,7 @@ def build(
     if name in known.chunked:
         _check_chunks(known, name, ranks, chunks)
         options["chunks"] = chunks
-    elif chunks > 1 and algorithm != "auto":
+    elif asked > 1 and algorithm != "auto":
         raise OptionError(
             f"{known.name} {name} sends no chunks: give chunks=1"
             + (f", or algorithm={known.chunked[0]!r}" if known.chunked else "")
