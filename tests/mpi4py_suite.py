@@ -57,7 +57,7 @@ class Score:
         Number of ranks.
     tests, left_out, skipped, failed : int
         Tests of the file that ran, that the exceptions leave out, that skip themselves, and that
-        failed on the rank where most did.
+        failed on any rank.
     agreed : bool
         Whether every rank said how its tests went.
     seconds : float
@@ -164,7 +164,7 @@ def read(file: str, ranks: int, seconds: float, text: str) -> Score:
     counts = [int(n) for n in re.findall(r"^Ran (\d+) tests?", text, re.M)]
     ends = re.findall(r"^(?:OK|FAILED)(?: \((.*)\))?$", text, re.M)
     known = [dict(re.findall(r"(\w+)=(\d+)", end)) for end in ends]
-    failed = [int(end.get("failures", 0)) + int(end.get("errors", 0)) for end in known]
+    failed = set(re.findall(r"^(?:FAIL|ERROR): \w+ \((\S+)\)", text, re.M))
     skipped = max((int(end.get("skipped", 0)) for end in known), default=0)
     ran = max(counts, default=0)
     expected = (CORE | SECOND).get(file, ran)
@@ -175,7 +175,7 @@ def read(file: str, ranks: int, seconds: float, text: str) -> Score:
         ran,
         max(expected - ran, 0),
         skipped,
-        max(failed, default=0),
+        len(failed),
         agreed,
         seconds,
         text,

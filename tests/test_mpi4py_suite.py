@@ -6,8 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 import mpi4py_suite as judge
 import pytest
 
-ALONE = ("msgspec",)
-"""Files that talk on COMM_SELF alone: more ranks say the same again."""
+ALONE = ("msgspec", "datatype")
+"""Files whose tests talk to no other rank: more ranks would say the same again."""
 LONG = ("cco_buf", "cco_vec", "cco_nb_buf", "cco_nb_vec", "cco_ngh_buf", "p2p_buf", "rma")
 """Files that repeat every test for each kind of array: at 3 ranks numpy's alone."""
 CASES = [(file, n) for n in (1, 3) for file in judge.CORE if n == 1 or file not in ALONE]
