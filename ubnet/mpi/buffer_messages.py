@@ -1,13 +1,12 @@
 """Messages of buffers: the methods in capital letters that pass elements from rank to rank."""
 
-from typing import Any, Literal
+from typing import Any
 
 from ubnet.rank import current
 
 from .buffers import read_spec
 from .communicator import CommHandle, Communicator, check_tag
 from .constants import ANY_SOURCE, ANY_TAG, PROC_NULL
-from .matched import Message, see
 from .operation import Operation, Start, block, together
 from .prequest import Prequest
 from .request import Request
@@ -112,31 +111,6 @@ class BufferMessages(CommHandle):
     ) -> Request:
         """Start to send a message and to receive another into the same buffer."""
         return Request._of(self._replace(buf, dest, sendtag, source, recvtag))
-
-    def Probe(
-        self, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None
-    ) -> Literal[True]:
-        """Wait until a message is there."""
-        see(self._here, source, tag, status, wait=True)
-        return True
-
-    def Iprobe(
-        self, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None
-    ) -> bool:
-        """Return whether a message is there; if not, time passes."""
-        return see(self._here, source, tag, status, wait=False)
-
-    def Mprobe(
-        self, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None
-    ) -> Message:
-        """Wait until a message is there, and take it."""
-        return Message.Probe(self, source, tag, status)
-
-    def Improbe(
-        self, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None
-    ) -> Message | None:
-        """Take a message if one is there; if not, return None, and time passes."""
-        return Message.Iprobe(self, source, tag, status)
 
     def Send_init(self, buf: Any, dest: int, tag: int = 0) -> Prequest:
         """Make a send that can be started again and again."""

@@ -18,6 +18,7 @@ from .exception import Exception as MPIException
 from .group import Group
 from .object_collectives import ObjectCollectives
 from .object_messages import ObjectMessages
+from .probes import Probes
 from .scans import Scans
 from .send_buffers import SendBuffers
 from .third_tier import AbsentCalls, AbsentIntraCalls
@@ -31,6 +32,7 @@ TAG_UB, HOST, IO, WTIME_IS_GLOBAL, APPNUM, LASTUSEDCODE, UNIVERSE_SIZE = range(7
 class Comm(
     BufferMessages,
     ObjectMessages,
+    Probes,
     BufferCollectives,
     BufferReductions,
     ObjectCollectives,

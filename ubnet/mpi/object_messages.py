@@ -5,13 +5,12 @@ changes, and what cannot be pickled fails in one process as it fails in many.
 """
 
 import warnings
-from typing import Any, Literal
+from typing import Any
 
 from ubnet.rank import current
 
 from .communicator import CommHandle, Communicator, check_tag
 from .constants import ANY_SOURCE, ANY_TAG, PROC_NULL
-from .matched import Message, see
 from .operation import Operation, Start, block, together
 from .pickling import load, pickle
 from .request import Request
@@ -93,31 +92,6 @@ class ObjectMessages(CommHandle):
         )
         block([one], "all")
         return one.end(status)
-
-    def probe(
-        self, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None
-    ) -> Literal[True]:
-        """Wait until a message is there."""
-        see(self._here, source, tag, status, wait=True)
-        return True
-
-    def iprobe(
-        self, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None
-    ) -> bool:
-        """Return whether a message is there; if not, time passes."""
-        return see(self._here, source, tag, status, wait=False)
-
-    def mprobe(
-        self, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None
-    ) -> Message:
-        """Wait until a message is there, and take it."""
-        return Message.Probe(self, source, tag, status)
-
-    def improbe(
-        self, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None
-    ) -> Message | None:
-        """Take a message if one is there; if not, return None, and time passes."""
-        return Message.Iprobe(self, source, tag, status)
 
 
 def sending(here: Communicator, obj: Any, dest: int, tag: int, mode: str) -> Start:
