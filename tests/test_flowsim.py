@@ -274,3 +274,40 @@ def test_many_posts_grow_the_arrays():
         assert sim.post([1000], [0, 1], [0]) == k
     assert sim.run() == 300 * 1_000_000
     assert (sim.finish_ps == 300_000_000).all()
+
+
+@pytest.mark.parametrize(
+    ("flow", "sentence"),
+    [
+        ({"nbytes": [2**62]}, "flow 0 would end after"),
+        ({"nbytes": [10, 2**62]}, "flow 1 would end after"),
+        ({"nbytes": [10_000], "rate_cap": 1e-6}, "flow 0 would end after"),
+        ({"nbytes": [1], "start_ps": 2**63 - 1}, "takes starts up to"),
+        ({"nbytes": [0], "start_ps": 2**62 + 5, "startup_ps": 2**62}, "takes starts up to"),
+        ({"nbytes": [1], "start_ps": 5, "startup_ps": 2**63 - 1}, "the longest is"),
+        ({"nbytes": [1000], "weight": 1e-320}, "weights lie between"),
+        ({"nbytes": [1000], "weight": 1e200}, "weights lie between"),
+    ],
+)
+def test_what_the_clock_cannot_hold_is_refused(flow, sentence):
+    """Never a wrong time: not 0, not -1, not a negative one."""
+    route = {"route_ptr": range(len(flow["nbytes"]) + 1), "route_link": [0] * len(flow["nbytes"])}
+    with pytest.raises(FlowError, match=sentence):
+        simulate_flows([1e6], flow.pop("start_ps", 0), **{**route, **flow})
+
+
+def test_a_stepped_engine_says_so_too():
+    for ask in (FlowSim.run, FlowSim.next_event, FlowSim.advance):
+        engine = FlowSim([1e6])
+        engine.post([2**62], [0, 1], [0], watch=True)
+        assert engine.next_event() == 0  # it starts
+        engine.run_until(0)
+        with pytest.raises(FlowError, match="would end after"):
+            ask(engine)
+    engine = FlowSim([1e6])
+    engine.post([2**62], [0, 1], [0])
+    engine.run_until(10**12)
+    assert engine.finish_ps.tolist() == [-1]
+    for time in (2**62, -1):
+        with pytest.raises(FlowError, match=r"no time here|before now"):
+            engine.run_until(time)

@@ -17,16 +17,21 @@ F8 = NDArray[np.float64]
 INT64, FLOAT64, BOOL = np.dtype(np.int64), np.dtype(np.float64), np.dtype(np.bool_)
 BEHAVED: list[Literal["C", "A", "W"]] = ["C", "A", "W"]  # read-only arrays are types of their own
 
+HORIZON_PS = 1 << 60
+"""The latest start and the longest start-up, 13 days: so no sum of times leaves 64 bits."""
+
 FAULTS = {
     1: "flow {flow} has {nbytes} bytes; sizes are integers >= 0",
     2: "flow {flow} starts at {start_ps} ps, before now ({now_ps} ps); start it at now or later",
-    3: "flow {flow} has weight {weight}; weights are finite and > 0 (default 1)",
+    3: "flow {flow} has weight {weight}; weights lie between 1e-100 and 1e100 (default 1)",
     4: "flow {flow} has rate cap {rate_cap}; caps are bytes/s > 0, inf for none",
     5: "flow {flow} has a start-up of {startup_ps} ps; start-ups are integers >= 0",
     6: "flow {flow} crosses link {link}; links here are 0 to {last_link}",
     7: "flow {flow} has share {share} of link {link}; shares are finite and > 0 (default 1)",
     8: "flow {flow} crosses link {link} twice; a link stands once in a route: add up its shares",
     9: "flow {flow} waits for flow {dep}; it can wait for flows 0 to {last_flow}, itself excepted",
+    10: "flow {flow} starts at {start_ps} ps; the clock takes starts up to {horizon_ps} ps",
+    11: "flow {flow} has a start-up of {startup_ps} ps; the longest is {horizon_ps} ps, 13 days",
 }
 
 
@@ -60,12 +65,16 @@ def first_fault(
             return 1, k, 0
         if start_ps[min(k, len(start_ps) - 1)] < now_ps:
             return 2, k, 0
-        if not (0.0 < weight[min(k, len(weight) - 1)] < np.inf):
+        if not (1e-100 < weight[min(k, len(weight) - 1)] < 1e100):
             return 3, k, 0
         if not rate_cap[min(k, len(rate_cap) - 1)] > 0.0:
             return 4, k, 0
         if startup_ps[min(k, len(startup_ps) - 1)] < 0:
             return 5, k, 0
+        if start_ps[min(k, len(start_ps) - 1)] > HORIZON_PS:
+            return 10, k, 0
+        if startup_ps[min(k, len(startup_ps) - 1)] > HORIZON_PS:
+            return 11, k, 0
         for h in range(route_ptr[k], route_ptr[k + 1]):
             link = route_link[h]
             if not 0 <= link < len(capacity):
@@ -255,7 +264,7 @@ def fault_text(
     if fault == 9:
         facts["dep"] = dep[place]
     facts["flow"] = first + row
-    facts["now_ps"] = now_ps
+    facts["now_ps"], facts["horizon_ps"] = now_ps, HORIZON_PS
     facts["last_link"] = len(capacity) - 1
     facts["last_flow"] = first + len(ptr) - 2
     return FAULTS[fault].format(**facts)

@@ -13,6 +13,7 @@ from ubnet import allocator
 from ubnet.allocator import NEVER, Dense, Engine
 from ubnet.errors import FlowError
 from ubnet.flowcheck import (
+    HORIZON_PS,
     fault_text,
     first_fault,
     flow_on_cycle,
@@ -290,7 +291,7 @@ class FlowSim:
 
     def run(self) -> int:
         """Run until nothing is left; return the time of the last event in picoseconds."""
-        self._work(NEVER, allocator.ALL_EVENTS)
+        self._refuse_endless(self._work(NEVER, allocator.ALL_EVENTS))
         return self.now_ps
 
     def run_until(self, t_ps: int) -> None:
@@ -308,6 +309,7 @@ class FlowSim:
     def next_event(self) -> int | None:
         """Return the time of the next event in picoseconds, None where nothing is left."""
         first = self._work(NEVER, allocator.NO_EVENT)
+        self._refuse_endless(first)
         return None if first == NEVER else first
 
     def advance(self, limit_ps: int | None = None) -> NDArray[np.int64]:
@@ -333,7 +335,10 @@ class FlowSim:
         """
         if limit_ps is not None:
             self._refuse_past(limit_ps)
-        self._work(NEVER if limit_ps is None else int(limit_ps), allocator.WATCHED_END)
+        if limit_ps is None:
+            self._refuse_endless(self._work(NEVER, allocator.WATCHED_END))
+        else:
+            self._work(int(limit_ps), allocator.WATCHED_END)
         n = self._clock[allocator.REPORTED]
         if limit_ps is not None and n == 0:
             self._clock[allocator.NOW] = limit_ps
@@ -413,7 +418,19 @@ class FlowSim:
                 return following
             self._dense = _matrix(0, 0, 0)
 
+    def _refuse_endless(self, following: int) -> None:
+        """Raise a FlowError where flows are left that no time of the clock can see end."""
+        if following < NEVER or self._clock[allocator.UNFINISHED] == 0:
+            return
+        first = int(np.flatnonzero(self.finish_ps < 0)[0])
+        raise FlowError(
+            f"flow {first} would end after {HORIZON_PS} ps (13 days of virtual time): give fewer "
+            "bytes, or links and caps that carry more"
+        )
+
     def _refuse_past(self, t_ps: int) -> None:
+        if not 0 <= t_ps <= HORIZON_PS:
+            raise FlowError(f"{t_ps} is no time here: give 0 to {HORIZON_PS} picoseconds")
         if t_ps < self.now_ps:
             raise FlowError(f"{t_ps} ps is before now ({self.now_ps} ps); time only goes on")
 

@@ -35,6 +35,9 @@ from ubnet.units import PS_PER_S
 if TYPE_CHECKING:
     from ubnet.host import Host
 
+LONGEST_COMPUTE_S = 1_000_000
+"""Longer than any run that picoseconds of 64 bits can hold several of."""
+
 MODES = ("standard", "synchronous", "ready", "buffered")
 
 
@@ -116,8 +119,10 @@ class Rank:
 
     def compute(self, seconds: float) -> None:
         """Let the rank compute for some virtual time."""
-        if not 0 <= seconds < float("inf"):
-            raise OptionError(f"computing takes 0 seconds or more, not {seconds}")
+        if not 0 <= seconds <= LONGEST_COMPUTE_S:
+            raise OptionError(
+                f"computing takes 0 seconds or more, {LONGEST_COMPUTE_S:,} at the most, not {seconds}"
+            )
         self._begin()
         self._sleep(round(seconds * PS_PER_S))
 
