@@ -121,7 +121,8 @@ class Rank:
         """Let the rank compute for some virtual time."""
         if not 0 <= seconds <= LONGEST_COMPUTE_S:
             raise OptionError(
-                f"computing takes 0 seconds or more, {LONGEST_COMPUTE_S:,} at the most, not {seconds}"
+                f"computing takes 0 seconds or more, {LONGEST_COMPUTE_S:,} at the most, "
+                f"not {seconds}"
             )
         self._begin()
         self._sleep(round(seconds * PS_PER_S))
