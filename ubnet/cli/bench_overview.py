@@ -13,6 +13,7 @@ from ubnet.cli.bench_collectives import Collectives
 from ubnet.cli.bench_kv import Prompt, kv_row
 from ubnet.cli.bench_moe import Experts, moe_row
 from ubnet.cli.bench_p2p import PointToPoint
+from ubnet.cli.compile_ahead import compile_ahead
 from ubnet.cli.notes import progress
 from ubnet.cli.options import Way, choose_ways
 from ubnet.cli.pairs import find_pair
@@ -58,6 +59,7 @@ def overview(*, as_json: bool, seed: int) -> None:
         Of the numbers that are sent.
     """
     ways = {way.transport: way for way in choose_ways(transport="auto,aiv,sdma,roce,vpc")}
+    compile_ahead()
     results = Results([], as_json=as_json)
     auto = ways["auto"]
     # The longest first, so that the cores end together; rows come in the order of the screen.

@@ -1,0 +1,49 @@
+"""The first run after an installation: kernels are compiled in two processes at once.
+
+Numba compiles one kernel at a time in a process and keeps what it has compiled on disk, for every
+later run and for other processes. So a helper compiles the engine's clockwork, the largest part,
+while this process compiles what it takes to post flows and to check payloads.
+"""
+
+import subprocess
+import sys
+from pathlib import Path
+
+CLOCKWORK = "from ubnet.flowsim import FlowSim; FlowSim([1.0]).run()"
+
+
+def compile_ahead() -> None:
+    """Compile what the main job needs, if the engine's kernels are not on disk yet.
+
+    Nothing depends on it: what is missing is compiled when it is called.
+    """
+    if not _is_first_run():
+        return
+    print("ubnet: compiling, once after an installation", file=sys.stderr)
+    with subprocess.Popen([sys.executable, "-c", CLOCKWORK], stderr=subprocess.DEVNULL) as helper:
+        try:
+            _post_and_check()
+        except BaseException:
+            helper.terminate()
+            raise
+
+
+def _is_first_run() -> bool:
+    from ubnet.allocator import work
+
+    cache = getattr(work, "_cache", None)  # a plain function where compiling is switched off
+    place = getattr(cache, "cache_path", None)
+    return place is not None and not any(Path(place).glob("allocator.work-*.nbi"))
+
+
+def _post_and_check() -> None:
+    """Call the kernels of posts and of payloads once, on next to nothing."""
+    from ubnet.cli.bench_moe import Experts
+    from ubnet.cli.options import choose_ways
+    from ubnet.collectives.expert_parallel import OPS
+    from ubnet.flowsim import FlowSim
+
+    FlowSim([1.0]).post([1, 1], [0, 1, 2], [0, 0])
+    way = choose_ways()[0]
+    for op in OPS:
+        Experts(tokens=1).run(way, op, 2).wrong()
