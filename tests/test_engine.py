@@ -99,7 +99,7 @@ def test_rates_are_those_of_the_linear_programs():
 
 def first_end(capacity, ptr, link, share, weight, cap, flow):
     """Return when a flow of 1,000 bytes ends among giants, that is 1,000 bytes over its rate."""
-    size = np.full(len(ptr) - 1, 10**15)
+    size = np.full(len(ptr) - 1, 10**11)
     size[flow] = 1000
     return simulate_flows(capacity, 0, size, ptr, link, share, weight, cap)[flow]
 
