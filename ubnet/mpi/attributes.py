@@ -9,7 +9,7 @@ from typing import Any
 
 from .exception import ERR_KEYVAL, ERR_OTHER
 from .exception import Exception as MPIException
-from .handle import Handle
+from .handle import HandleMethods
 from .kept import kept
 
 KEYVAL_INVALID = -1
@@ -37,13 +37,13 @@ class Keyval:
         Whether values are numbers, as wide as an address.
     """
 
-    kind: type[Handle]
+    kind: type[HandleMethods]
     copy: Copy
     delete: Delete
     plain: bool
 
 
-class Attributes(Handle):
+class Attributes(HandleMethods):
     """What a handle has of attributes."""
 
     __slots__ = ()
@@ -160,7 +160,7 @@ def _known(keyval: int) -> Keyval:
     return known
 
 
-def _call(function: Callable[..., Any], handle: Handle, keyval: int, value: Any) -> Any:
+def _call(function: Callable[..., Any], handle: HandleMethods, keyval: int, value: Any) -> Any:
     """Call what a program gave with a key; its exception becomes an error of MPI."""
     stands = type(handle)._of(handle._ref, handle._name)
     try:
@@ -169,4 +169,4 @@ def _call(function: Callable[..., Any], handle: Handle, keyval: int, value: Any)
         traceback.print_exc(file=sys.stderr)
         raise MPIException(ERR_OTHER, f"an attribute's function failed: {error!r}") from None
     finally:
-        stands._ref, stands._name = None, ""
+        stands._stand_for(None, "")

@@ -8,7 +8,7 @@ from ubnet.rank import current
 
 from .exception import ERR_ARG, SUCCESS, Get_error_string
 from .exception import Exception as MPIException
-from .handle import Handle
+from .handle import Handle, HandleMethods
 from .kept import kept
 
 MOST_OF_A_KIND = 32
@@ -37,7 +37,7 @@ ERRORS_ABORT = Errhandler._of("end the ranks of the handle", "ERRORS_ABORT")
 ERRORS_ARE_FATAL = Errhandler._of("end the world", "ERRORS_ARE_FATAL")
 
 
-class ErrorHandling(Handle):
+class ErrorHandling(HandleMethods):
     """The error handler of a communicator or window.
 
     A call that fails raises an exception whatever the handler says: one that ends the world does

@@ -6,15 +6,18 @@ Freeing makes it null. Predefined handles are the same objects for all ranks, an
 
 from typing import Any, ClassVar, Self
 
-_PREDEFINED: dict[str, "Handle"] = {}
+_PREDEFINED: dict[str, "HandleMethods"] = {}
 
 _numbers: dict[int, int] = {}
-_numbered: dict[int, tuple[type["Handle"], Any, str]] = {}
+_numbered: dict[int, tuple[type["HandleMethods"], Any, str]] = {}
 """What programs have asked the number of: by number the class, what it stands for, its name."""
 
 
-class Handle:
-    """The common part of all handles.
+class HandleMethods:
+    """The common methods of all handles.
+
+    Where a handle keeps its two words its class says: a window's is memory, too, and brings a
+    place of its own.
 
     Parameters
     ----------
@@ -22,15 +25,15 @@ class Handle:
         A handle of the same kind, to stand for the same thing.
     """
 
-    __slots__ = ("__weakref__", "_name", "_ref")
+    __slots__ = ()
 
     _ref: Any
     _name: str
     __hash__ = None  # type: ignore[assignment]  # as in mpi4py: what compares by value has none
 
-    _kind: ClassVar[type["Handle"]]
+    _kind: ClassVar[type["HandleMethods"]]
 
-    def __new__(cls, other: "Handle | None" = None) -> Self:
+    def __new__(cls, other: "HandleMethods | None" = None) -> Self:
         """Make a handle; subclasses of a program may take other arguments in ``__init__``."""
         if other is None:
             return cls._of(None)
@@ -42,11 +45,15 @@ class Handle:
     def _of(cls, ref: Any, name: str = "") -> Self:
         """Return a handle of something; `name` makes it a predefined one."""
         made = object.__new__(cls)
-        made._ref, made._name = ref, name
+        made._stand_for(ref, name)
+        return made
+
+    def _stand_for(self, ref: Any, name: str) -> None:
+        """Stand for something; `name` makes it a predefined handle."""
+        self._ref, self._name = ref, name  # type: ignore[misc]  # slots of the class
         if name:
             # The first of a name is MPI's own; later ones are copies that programs make of it.
-            _PREDEFINED.setdefault(name, made)
-        return made
+            _PREDEFINED.setdefault(name, self)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, self._kind):
@@ -118,10 +125,16 @@ class Handle:
     def _let_go(self) -> None:
         """Stand for nothing any more, unless this is MPI's own handle."""
         if not (self._name and predefined(self._name) is self):
-            self._ref, self._name = None, ""
+            self._stand_for(None, "")
 
 
-def predefined(name: str) -> Handle:
+class Handle(HandleMethods):
+    """A handle that is nothing else."""
+
+    __slots__ = ("__weakref__", "_name", "_ref")
+
+
+def predefined(name: str) -> HandleMethods:
     """Return the predefined handle of that name.
 
     >>> predefined("COMM_WORLD")

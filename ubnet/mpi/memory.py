@@ -8,6 +8,7 @@ import numpy as np
 
 from .constants import BottomType
 from .foreign_memory import foreign_memory, memory_at, on_device
+from .octets import Octets
 
 NOTHING = memoryview(bytearray())
 """No memory at all."""
@@ -45,10 +46,8 @@ def memory_of(buffer: Any, writable: bool) -> tuple[memoryview, str]:
     return view.cast("B"), view.format
 
 
-class buffer(np.ndarray):
+class buffer(Octets):
     """Memory as bytes: of an object, of an address, or new.
-
-    It is an array only because Python before 3.12 lets no class of its own show memory.
 
     Parameters
     ----------
@@ -185,8 +184,6 @@ class buffer(np.ndarray):
     def __repr__(self) -> str:
         return f"<MPI.buffer of {self.nbytes} bytes at {self.address:#x}>"
 
-    __eq__ = object.__eq__
-    __ne__ = object.__ne__
     __hash__ = object.__hash__  # type: ignore[assignment]  # it is compared by identity
 
     def _check_host(self) -> None:

@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from typing import Any, Self
 
+import numpy as np
+
 from ubnet.exposure import Exposure
 from ubnet.rank import current
 from ubnet.window import Window
@@ -31,16 +33,29 @@ from .exception import Exception as MPIException
 from .group import Group
 from .info import INFO_NULL, Info
 from .memory import NOTHING, buffer, memory_of
+from .octets import Octets
 from .win_access import WinAccess
 from .win_memory import address_of, allocated, octets, shared_segments
 from .win_state import WinState
 from .win_sync import WinSync
 
 
-class Win(WinAccess, WinSync, Attributes, ErrorHandling):
-    """A window: a part of each member's memory that the others may access."""
+class Win(WinAccess, WinSync, Attributes, ErrorHandling, Octets):
+    """A window: a part of each member's memory that the others may access.
 
-    __slots__ = ()
+    ``memoryview(win)`` shows this rank's.
+    """
+
+    __slots__ = ("_name", "_ref")
+
+    __len__ = __iter__ = __getitem__ = __setitem__ = None  # type: ignore[assignment]  # no array
+
+    @classmethod
+    def _of(cls, ref: WinState | None, name: str = "") -> Self:
+        memory = NOTHING if ref is None else ref.memory
+        made = np.ndarray.__new__(cls, memory.nbytes, np.uint8, memory)
+        made._stand_for(ref, name)
+        return made
 
     @classmethod
     def Create(

@@ -13,7 +13,7 @@ from .communicator import Communicator
 from .constants import PROC_NULL
 from .exception import ERR_RANK, ERR_RMA_RANGE, ERR_RMA_SYNC, ERR_WIN
 from .exception import Exception as MPIException
-from .handle import Handle
+from .handle import HandleMethods
 from .operation import Operation
 
 
@@ -116,7 +116,7 @@ def wait(pendings: Sequence[Pending]) -> None:
         raise MPIException(ERR_RMA_RANGE, str(error)) from None
 
 
-class WinHandle(Handle):
+class WinHandle(HandleMethods):
     """A handle of a window: what all kinds of calls on it need."""
 
     __slots__ = ()
