@@ -55,7 +55,8 @@ def idle_time(src: int, dst: int, nbytes: int, op: str) -> tuple[int, int]:
     """Start-up with bytes on the idle fabric, and the switches and cables in it."""
     cost = fabric().transport("aiv").flows(fabric(), op, src, dst, nbytes)
     rates = fabric().capacity[cost.route_link] / cost.route_share
-    wire = nbytes / rates.min() * 1e12 if nbytes else 0
+    # A message of nothing still holds its engine for the posting.
+    wire = int(cost.nbytes[0]) / rates.min() * 1e12
     return int(cost.startup_ps[0]) + round(wire), int(cost.latency_ps[0])
 
 

@@ -1,19 +1,26 @@
 """The fabric as the ranks' clock sees it: transfers go in, their events come out in order.
 
-The transfers of one instant are collected and posted to the flow engine together. A *write* ends
-twice: at the sender when its last byte has left (the flow's end), at the receiver one latency of
-switches and cables later. A *read* ends once, at the reader.
+A *write* ends twice: at the sender when its last byte has left (the flow's end), at the receiver
+one latency of switches and cables later. A *read* ends once, at the reader.
+
+A transfer waits here for its start-up. Then its flow runs unhindered as long as the links carry
+all flows; where they do not, the flow engine gets all that are under way, and whatever starts
+until it has nothing left. Its clock may be behind: it is told when each flow has started.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from ubnet.compressed_rows import pointers
-from ubnet.fabric import Fabric, Floats, Ints
+from ubnet.fabric import Fabric, Floats
 from ubnet.flowsim import FlowSim
+from ubnet.passage import Passage
 from ubnet.transport import READ, WRITE, Transport
+from ubnet.unhindered import Unhindered
 
 Chooser = Callable[[int, int, int, str], Transport]
 
@@ -46,20 +53,18 @@ class Follower(Protocol):
         ...
 
 
-class _Flow(NamedTuple):
-    """One flow of the batch: its cost, whether it follows the one before, what its end means."""
+@dataclass(slots=True, eq=False)
+class _Transfer:
+    """A passage under way, what its end means, and what has arrived so much later."""
 
-    nbytes: int
-    startup_ps: int
-    link: Ints
-    share: Floats
-    rate_cap: float
-    follows: bool
-    event: Event | None
+    passage: Passage
+    leaves: Event | None
+    arrives: Event
+    later_ps: int
 
 
-_NO_LINK = np.zeros(0, dtype=np.int64)
-_NO_SHARE = np.zeros(0)
+ENDS, HAPPENS, STARTS = range(3)
+"""What waits for its time: an unhindered flow's end, an event, a flow's start; in this order."""
 
 
 class Network:
@@ -76,41 +81,41 @@ class Network:
 
     Attributes
     ----------
+    now_ps : int
+        The virtual time in picoseconds.
     follower : Follower or None
         What takes transfers down, where they are recorded.
     """
 
     def __init__(self, fabric: Fabric, capacity: Floats, choose: Chooser) -> None:
+        self.now_ps = 0
         self.sim = FlowSim(capacity)
         self.follower: Follower | None = None
         self._fabric = fabric
         self._choose = choose
-        self._costs: dict[tuple[int, int, int, str], tuple[_Flow, int]] = {}
-        self._batch: list[_Flow] = []
+        self._passages: dict[tuple[int, int, int, str], Passage] = {}
+        self._agenda: list[tuple[int, int, int, Any]] = []
+        self._entries = 0
+        self._unhindered: Unhindered[_Transfer] = Unhindered(capacity)
+        self._engaged = False  # the engine has flows that have not ended
         self._due_now = False
-        self._events: dict[int, Event] = {}
-
-    @property
-    def now_ps(self) -> int:
-        """The virtual time in picoseconds."""
-        return self.sim.now_ps
+        self._awaited: dict[int, _Transfer | Event] = {}
 
     @property
     def next_flow(self) -> int:
         """The number that the engine gives to the next flow."""
-        self.flush()
+        self._engage()
         return self.sim.size
 
     @property
     def due_now(self) -> bool:
         """Whether something that was started at this instant may end at it."""
-        return self._due_now or any(flow.startup_ps == 0 for flow in self._batch)
+        return self._due_now or (bool(self._agenda) and self._agenda[0][0] == self.now_ps)
 
     @property
     def pending(self) -> bool:
         """Whether anything is under way."""
-        self.flush()
-        return self.sim.next_event() is not None
+        return bool(self._agenda) or (self._engaged and self.sim.next_event() is not None)
 
     def write(
         self,
@@ -124,71 +129,148 @@ class Network:
         """Start a write from endpoint `src` to endpoint `dst`; `what` is for the recording."""
         if self.follower is not None:
             arrived = self.follower.follow(arrived, what, nbytes)
-        flow, latency_ps = self._cost(src, dst, nbytes, WRITE)
-        leaves = flow.startup_ps - latency_ps
-        self._batch.append(flow._replace(startup_ps=leaves, event=sent))
-        self._batch.append(_Flow(0, latency_ps, _NO_LINK, _NO_SHARE, np.inf, True, arrived))
+        passage = self._passage(src, dst, nbytes, WRITE)
+        latency_ps = passage.latency_ps
+        transfer = _Transfer(passage, sent, arrived, latency_ps)
+        self._note(passage.startup_ps - latency_ps, STARTS, transfer)
 
     def read(self, src: int, dst: int, nbytes: int, arrived: Event, what: str) -> None:
         """Start a read by endpoint `dst` from endpoint `src`; `what` is for the recording."""
         if self.follower is not None:
             arrived = self.follower.follow(arrived, what, nbytes)
-        self._batch.append(self._cost(src, dst, nbytes, READ)[0]._replace(event=arrived))
+        passage = self._passage(src, dst, nbytes, READ)
+        self._note(passage.startup_ps, STARTS, _Transfer(passage, None, arrived, 0))
 
     def signal(self, src: int, dst: int, arrived: Event) -> None:
         """Let a word travel that takes no engine: one latency of switches and cables."""
-        latency_ps = self._cost(src, dst, 0, WRITE)[1]
-        self._batch.append(_Flow(0, latency_ps, _NO_LINK, _NO_SHARE, np.inf, False, arrived))
+        self._note(self._passage(src, dst, 0, WRITE).latency_ps, HAPPENS, arrived)
 
     def post(self, events: Mapping[int, Event], **columns: Any) -> None:
         """Post many flows at once: arguments of `FlowSim.post`, events by engine number."""
-        self.flush()
-        self.sim.post(**columns)
-        self._events.update(events)
+        self._engage()
+        self.sim.post(start_ps=self.now_ps, **columns)
+        self._awaited.update(events)
         self._due_now = True
-
-    def flush(self) -> None:
-        """Post what was collected since the last call, in its order."""
-        if not self._batch:
-            return
-        self._due_now = self.due_now
-        batch, self._batch = self._batch, []
-        first = self.sim.size
-        for number, flow in enumerate(batch, start=first):
-            if flow.event is not None:
-                self._events[number] = flow.event
-        nbytes, startup, links, shares, caps, follows, events = zip(*batch, strict=True)
-        behind = np.array(follows)
-        self.sim.post(
-            np.array(nbytes),
-            pointers(np.array([len(link) for link in links])),
-            np.concatenate(links),
-            np.concatenate(shares),
-            rate_cap=np.array(caps),
-            startup_ps=np.array(startup),
-            dep_ptr=pointers(behind.astype(np.int64)),
-            dep=first - 1 + np.flatnonzero(behind),
-            watch=np.array([event is not None for event in events]),
-        )
 
     def advance(self, limit_ps: int | None) -> list[Event]:
         """Run to the next instant at which something happens, `limit_ps` at the latest."""
-        self.flush()
         self._due_now = False
-        ended = self.sim.advance(limit_ps)
-        return sorted((self._events.pop(int(flow)) for flow in ended), key=lambda e: e[:4])
+        events: list[Event] = []
+        while not events:
+            bound = self._agenda[0][0] if self._agenda else limit_ps
+            if limit_ps is not None and bound is not None and limit_ps < bound:
+                bound = limit_ps
+            if self._engaged:
+                self._run_engine(bound, events)
+            elif bound is None:
+                return events
+            else:
+                self.now_ps = bound
+            if self._agenda and self._agenda[0][0] == self.now_ps:
+                self._work_off(events)
+            if self.now_ps == limit_ps:
+                break
+        if len(events) > 1:
+            events.sort(key=_order)
+        return events
 
-    def _cost(self, src: int, dst: int, nbytes: int, op: str) -> tuple[_Flow, int]:
-        """Return the flow of a transfer, and the latency of switches and cables in its start-up."""
+    def link_bytes(self) -> Floats:
+        """Return what each resource has carried so far, in bytes times share."""
+        if self._unhindered.since:
+            self._engage()
+        if self._engaged:
+            self.sim.run_until(self.now_ps)
+        total: Floats = self.sim.link_bytes() + np.array(self._unhindered.carried)
+        return total
+
+    def _note(self, after_ps: int, kind: int, what: _Transfer | Event) -> None:
+        self._entries += 1  # entries of one kind and instant stay in the order of their making
+        heappush(self._agenda, (self.now_ps + after_ps, kind, self._entries, what))
+
+    def _work_off(self, events: list[Event]) -> None:
+        """Take what stands on the agenda for this instant; add the events that it means."""
+        agenda, now = self._agenda, self.now_ps
+        starting: list[_Transfer] = []
+        while agenda and agenda[0][0] == now:
+            _, kind, _, what = heappop(agenda)
+            if kind == HAPPENS:
+                events.append(what)
+            elif kind == ENDS:
+                self._unhindered.end(what)
+                self._ended(what, events)
+            elif self._runs_unhindered(what):
+                self._note(what.passage.alone_ps, ENDS, what)
+            else:
+                self._engage()
+                agenda = self._agenda
+                starting.append(what)
+        if starting:
+            self._post(starting, now)
+
+    def _runs_unhindered(self, transfer: _Transfer) -> bool:
+        """Start a flow without the engine if that is possible."""
+        if self._engaged and transfer.passage.loads:
+            return False
+        return self._unhindered.start(transfer, self.now_ps)
+
+    def _ended(self, transfer: _Transfer, events: list[Event]) -> None:
+        """Add the events of a flow's end, or make a note of those to come."""
+        if transfer.leaves is not None:
+            events.append(transfer.leaves)
+        if transfer.later_ps:
+            self._note(transfer.later_ps, HAPPENS, transfer.arrives)
+        else:
+            events.append(transfer.arrives)
+
+    def _engage(self) -> None:
+        """Give the flows under way to the engine, and do not count on their ends any more."""
+        if self._engaged:
+            return
+        self._engaged = True
+        since = self._unhindered.give_up()
+        if since:
+            self._agenda = [entry for entry in self._agenda if entry[1] != ENDS]
+            heapify(self._agenda)
+            self._post(since, np.array(list(since.values())))
+
+    def _run_engine(self, bound: int | None, events: list[Event]) -> None:
+        """Run the engine to its next end, up to `bound`; leave it alone once nothing is left."""
+        ended = self.sim.advance(bound)
+        self.now_ps = self.sim.now_ps
+        for number in ended.tolist():
+            what = self._awaited.pop(number)
+            if isinstance(what, _Transfer):
+                self._ended(what, events)
+            else:
+                events.append(what)
+        if not self._awaited and self.sim.next_event() is None:
+            self._engaged = False
+
+    def _post(self, transfers: Iterable[_Transfer], start_ps: Any) -> None:
+        """Post flows to the engine that start without further ado."""
+        self._awaited.update(enumerate(transfers, start=self.sim.size))
+        flows = [transfer.passage.flow for transfer in transfers]
+        self.sim.post(
+            np.concatenate([flow.nbytes for flow in flows]),
+            pointers(np.array([len(flow.route_link) for flow in flows])),
+            np.concatenate([flow.route_link for flow in flows]),
+            np.concatenate([flow.route_share for flow in flows]),
+            start_ps=start_ps,
+            rate_cap=np.concatenate([flow.rate_cap for flow in flows]),
+            watch=np.ones(len(flows), dtype=bool),
+        )
+
+    def _passage(self, src: int, dst: int, nbytes: int, op: str) -> Passage:
         key = (src, dst, nbytes, op)
-        kept = self._costs.get(key)
+        kept = self._passages.get(key)
         if kept is None:
             transport = self._choose(src, dst, nbytes, op)
-            c = transport.flows(self._fabric, op, src, dst, nbytes)
-            startup, cap = int(c.startup_ps[0]), float(c.rate_cap[0])
-            flow = _Flow(nbytes, startup, c.route_link, c.route_share, cap, False, None)
-            kept = flow, int(c.latency_ps[0])
-            if len(self._costs) > 100_000:  # a bound on memory; costs are pure functions
-                self._costs.clear()
-            self._costs[key] = kept
+            if len(self._passages) > 100_000:  # a bound on memory; they are made again
+                self._passages.clear()
+            kept = Passage.of(self._fabric, transport, op, src, dst, nbytes)
+            self._passages[key] = kept
         return kept
+
+
+def _order(event: Event) -> tuple[Any, ...]:
+    return event[:4]

@@ -209,7 +209,7 @@ class World:
     def _carried(self) -> dict[str, float]:
         if self._clock is None:
             return {}
-        carried = self._clock.network.sim.link_bytes()
+        carried = self._clock.network.link_bytes()
         names = self.fabric.resource_names
         return {names[i]: float(carried[i]) for i in np.flatnonzero(carried[: len(names)])}
 
