@@ -16,7 +16,7 @@ def by(name: str, operation: str = "all_gather_v") -> Callable[[Sequence[int]], 
     """Return the builder of an algorithm, which takes the elements of each rank's block.
 
     >>> by("ring")([2, 0, 1])
-    <Schedule all_gather_v ring: 3 ranks, 9 operations, 3 steps>
+    <Schedule all_gather_v ring: 3 ranks, 6 operations, 2 steps>
     """
 
     def make(counts: Sequence[int]) -> Schedule:

@@ -104,7 +104,7 @@ def double_tree(ranks: int, count: int, *, chunks: int = 1) -> Schedule:
     Examples
     --------
     >>> double_tree(4, 10)
-    <Schedule all_reduce double_tree: 4 ranks, 24 operations, 10 steps>
+    <Schedule all_reduce double_tree: 4 ranks, 20 operations, 9 steps>
     """
     builder = ScheduleBuilder("all_reduce double_tree", ranks, [count, count, 0], in_order=True)
     work = _start(builder, ranks, count)

@@ -48,21 +48,30 @@ def gather_ring(work: Work, team: Team) -> None:
 
 def around(work: Work, rings: Sequence[Team], ahead: int, kind: int) -> None:
     """Send block j of each ring on n - 1 hops, the first from member j + `ahead`."""
-    brought = [np.full(ring.ranks.shape, -1) for ring in rings]
-    for hop in range(rings[0].members - 1):
-        for number, ring in enumerate(rings):
-            block = np.arange(ring.members)
-            src, dst = ((block + ahead + hop + k) % ring.members for k in (0, 1))
-            brought[number] = work.move(
-                ring.ranks[:, src],
-                ring.ranks[:, dst],
-                ring.start,
-                ring.start,
-                ring.size,
-                kind=kind,
-                after=(brought[number],),
-            )
-            work.step += 1
+    members = rings[0].members
+    ranks, start, size = (np.stack(column) for column in zip(*rings, strict=True))
+    ring, group, block = np.nonzero(size)
+    start, size = start[ring, group, block], size[ring, group, block]
+    hop = np.arange(members - 1)[:, None]
+    src, dst = (ranks[ring, group, (block + ahead + hop + k) % members] for k in (0, 1))
+    ready = work.ready
+    brought = len(work.builder) + np.arange(src.size).reshape(src.shape) - len(block)
+    ids = work.builder.add(
+        work.step + hop * len(rings) + ring,
+        src,
+        dst,
+        start,
+        start,
+        size,
+        src_buf=work.buf,
+        dst_buf=work.buf,
+        kind=kind,
+        # What brought a piece has waited for the rank that now passes it on.
+        after=np.stack([np.where(hop > 0, brought, ready[src]), ready[dst]], axis=-1),
+    )
+    work.touch(src, ids)
+    work.touch(dst[-1:], ids[-1:])  # on the way, the next hop waits for the one that arrived
+    work.step += len(hop) * len(rings)
     work.close()
 
 

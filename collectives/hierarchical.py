@@ -39,7 +39,7 @@ def all_reduce(
     Examples
     --------
     >>> all_reduce(8, 64, grid=usual_grid(8, 4), levels=("mesh", "ring"))
-    <Schedule all_reduce level0:mesh;level1:ring: 8 ranks, 104 operations, 6 steps>
+    <Schedule all_reduce level0:mesh;level1:ring: 8 ranks, 96 operations, 6 steps>
     """
     grid, chosen = _settle(ranks, grid, levels)
     inner = _table("all_gather", chosen[:-1], ALL_GATHER)

@@ -67,7 +67,7 @@ class Work:
     spare : int
         Offset in SCRATCH of room as long as W, for algorithms that put blocks in another order.
     ready : ndarray of int64, shape (ranks,)
-        The operation after which a rank's W holds what it began with, -1 = none.
+        The operation after which a rank's W holds what it began with, -1 = none; it is changed.
 
     Attributes
     ----------
@@ -81,9 +81,17 @@ class Work:
         self.builder = builder
         self.buf = buf
         self.spare = spare
-        self.ready = ready
         self.step = 0
+        self._ready = ready
         self._touched: list[tuple[Ints, Ints]] = []
+        self._closed = False
+
+    @property
+    def ready(self) -> Ints:
+        """The operation after which every rank's W may be touched, -1 = none."""
+        if self._closed:
+            self._join()
+        return self._ready
 
     def move(
         self,
@@ -107,7 +115,8 @@ class Work:
         columns = np.broadcast_arrays(number, src, dst, src_off, dst_off, count, kind, *after)
         there = columns[5] > 0
         number, src, dst, src_off, dst_off, count, kind, *more = (c[there] for c in columns)
-        waits = np.stack([self.ready[src], self.ready[dst], *more], axis=-1)
+        ready = self.ready
+        waits = np.stack([ready[src], ready[dst], *more], axis=-1)
         ids = self.builder.add(
             number,
             src,
@@ -120,20 +129,27 @@ class Work:
             kind=kind,
             after=waits,
         )
-        self._touched += [(src, ids), (dst[src != dst], ids[src != dst])]
+        self.touch(src, ids)
+        self.touch(dst[src != dst], ids[src != dst])
         found = np.full(there.shape, -1)
         found[there] = ids
         return found
 
+    def touch(self, rank: Ints, ops: Ints) -> None:
+        """Let the end of the stage on each rank wait for an operation there."""
+        self._touched.append((rank.reshape(-1), ops.reshape(-1)))
+
     def close(self) -> None:
         """End a stage: what comes next on a rank waits for all that the stage did there."""
-        if not self._touched:
-            return
+        self._closed = bool(self._touched)
+        self.step += self._closed
+
+    def _join(self) -> None:
         rank, op = (np.concatenate(column) for column in zip(*self._touched, strict=True))
-        self._touched = []
+        self._touched, self._closed = [], False
         order = np.argsort(rank, kind="stable")
         who, degree = np.unique(rank, return_counts=True)
         ptr = np.concatenate([[0], np.cumsum(degree)])
         add = self.builder.add
-        self.ready[who] = add(self.step, who, who, 0, 0, 0, kind=JOIN, after=(ptr, op[order]))
-        self.step += 1
+        step = self.step - 1
+        self._ready[who] = add(step, who, who, 0, 0, 0, kind=JOIN, after=(ptr, op[order]))

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ubnet.compressed_rows import owners, pointers, take_rows
-from ubnet.engine_order import in_engine_order
+from ubnet.compressed_rows import owners, pointers, row_lengths, take_rows
+from ubnet.engine_order import EngineOrder, in_engine_order
 from ubnet.errors import ScheduleError
 from ubnet.fabric import PACKAGE, SELF, Fabric
 from ubnet.memory import memory_resources
@@ -22,6 +22,7 @@ from ubnet.schedule_check import check_passes
 from ubnet.transport import WRITE, FlowColumns, Transport
 
 Ints = NDArray[np.int64]
+Mask = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,19 +170,28 @@ def schedule_flows(
     done[passes.member] = len(s) + passes.number
     everybody = np.arange(s.ranks)
     ends = [np.concatenate([end, passes.rank, everybody]) for end in (s.src, s.dst)]
+    order = _engine_order(s, fabric, place, transport, op)
     flows = ScheduleFlows(
         _columns(s, transfers, moved, passes, memory_resources(fabric)[place], itemsize),
-        *_dependencies(s, passes, done),
+        *_dependencies(s, passes, done, order, op),
         operations=len(s),
         passes=len(passes.rank),
         done_flow=done,
         flow_ranks=np.stack(ends, axis=1),
     )
+    return in_engine_order(flows, order) if order else flows
+
+
+def _engine_order(
+    schedule: Schedule, fabric: Fabric, place: Ints, transport: Transport, op: str
+) -> EngineOrder | None:
+    """Return which transfers follow each other on an engine, where the schedule is in order."""
+    s = schedule
     if not s.in_order:
-        return flows
+        return None
     near = fabric.distance(place[s.src], place[s.dst]) <= _own_link(transport)
     engine = (s.src if op == WRITE else s.dst) * 2 + near
-    return in_engine_order(flows, s, np.where(s.transfers, engine, -1))
+    return EngineOrder.of(s, np.where(s.transfers, engine, -1))
 
 
 def _own_link(transport: Transport) -> int:
@@ -245,33 +255,59 @@ def _columns(
     return FlowColumns(nbytes, startup, pointers(hops), link, share, cap, latency)
 
 
-def _dependencies(schedule: Schedule, passes: MemoryPasses, done: Ints) -> tuple[Ints, Ints]:
+def _dependencies(
+    schedule: Schedule, passes: MemoryPasses, done: Ints, order: EngineOrder | None, op: str
+) -> tuple[Ints, Ints]:
     """Return what every flow waits for: operations, passes, then the ends of ranks."""
     s = schedule
-    end_ptr, end_dep = _rank_ends(s, passes)
+    lengths = np.diff(s.dep_ptr)
+    given = (lengths == 0) & ~s.transfers & ~s.reduces
+    awaited_by_src, awaited_by_dst, own = _awaited(s, lengths)
+    if order is not None:
+        (awaited_by_src if op == WRITE else awaited_by_dst)[order.earlier] = True
+    end_ptr, end_dep = _rank_ends(s, passes, awaited_by_src | given, awaited_by_dst | given)
+    # What is there from the beginning on one of a flow's own ranks need not be waited for.
+    needed = ~(own & given[s.dep])
     arrived = passes.member[np.argsort(passes.number, kind="stable")]
-    lengths = [
-        np.diff(s.dep_ptr),
+    rows = [
+        row_lengths(s.dep_ptr, needed),
         np.bincount(passes.number, minlength=len(passes.rank)),
         np.diff(end_ptr),
     ]
-    return pointers(np.concatenate(lengths)), np.concatenate([done[s.dep], arrived, end_dep])
+    dep = np.concatenate([done[s.dep[needed]], arrived, end_dep])
+    return pointers(np.concatenate(rows)), dep
 
 
-def _rank_ends(schedule: Schedule, passes: MemoryPasses) -> tuple[Ints, Ints]:
-    """Return which flows each rank's end waits for, in compressed rows.
+def _awaited(schedule: Schedule, lengths: Ints) -> tuple[Mask, Mask, Mask]:
+    """Return for which operations another one of the same rank waits, and a mask of dependencies.
 
-    A flow for which another operation of the same rank waits need not be waited for twice.
+    The first mask is for the source of each operation, the second for its destination; the third
+    says which dependencies are on an operation whose source takes part in what waits.
     """
     s = schedule
-    later = owners(s.dep_ptr)
-    awaited_by_src, awaited_by_dst = np.zeros((2, len(s)), dtype=bool)
-    for rank, awaited in ((s.src, awaited_by_src), (s.dst, awaited_by_dst)):
-        same = (rank[s.dep] == s.src[later]) | (rank[s.dep] == s.dst[later])
+    narrow = np.min_scalar_type(s.ranks)
+    ends = s.src.astype(narrow), s.dst.astype(narrow)
+    later = [np.repeat(end, lengths) for end in ends]
+    masks = []
+    for end in ends:
+        rank = end[s.dep]
+        same = (rank == later[0]) | (rank == later[1])
+        awaited = np.zeros(len(s), dtype=bool)
         awaited[s.dep[same]] = True
-    reduces = s.reduces
+        masks += [awaited, same]
+    return masks[0], masks[2], masks[1]
+
+
+def _rank_ends(
+    schedule: Schedule, passes: MemoryPasses, awaited_by_src: Mask, awaited_by_dst: Mask
+) -> tuple[Ints, Ints]:
+    """Return which flows each rank's end waits for, in compressed rows.
+
+    A flow for which another one of the same rank waits need not be waited for twice.
+    """
+    s = schedule
     sent = np.flatnonzero(~awaited_by_src)
-    received = np.flatnonzero(~awaited_by_dst & ~reduces & (s.src != s.dst))
+    received = np.flatnonzero(~awaited_by_dst & ~s.reduces & (s.src != s.dst))
     awaited_passes = np.zeros(len(passes.rank), dtype=bool)
     awaited_passes[passes.number[awaited_by_dst[passes.member]]] = True
     open_passes = np.flatnonzero(~awaited_passes)
