@@ -269,9 +269,13 @@ class Rank:
         self._begin()
         return self._pending(call, peer, ANY, context)
 
-    def pause(self) -> None:
-        """Let time pass until something happens to this rank, a poll step at the most."""
+    def pause(self, *, again: bool = False) -> None:
+        """Let time pass until something happens to this rank, a poll step at the most.
+
+        `again` says that what ended since the last time was no success.
+        """
         self._begin()
+        self._fresh = self._fresh and not again
         self._poll("pause", [])
 
     def abort(self, status: int, reason: str) -> NoReturn:

@@ -16,6 +16,9 @@ from .exception import Exception as MPIException
 from .handle import HandleMethods
 from .operation import Operation
 
+EPOCHS_AT_ONCE = 32
+"""Epochs that a rank may open at one instant before each takes time: assumed."""
+
 
 class UnderWay(NamedTuple):
     """An access that nobody has completed yet: its end at the origin, and the whole."""
@@ -52,6 +55,10 @@ class WinState:
         The members that are locked, and those that `Start` has reached.
     posted : list of Pending or None
         The words that end the exposure that `Post` began.
+    epochs_now : int
+        How many locks in a row this rank has asked for without time passing by itself.
+    epoch_ps : int
+        The instant of the last of them.
     """
 
     comm: Communicator
@@ -68,6 +75,8 @@ class WinState:
     locked: set[int] = field(default_factory=set)
     started: list[int] | None = None
     posted: list[Pending] | None = None
+    epochs_now: int = 0
+    epoch_ps: int = -1
     _under_way: dict[int, list[UnderWay]] = field(default_factory=dict)
 
     def world(self, target: int) -> int:
@@ -90,6 +99,19 @@ class WinState:
         """Note an access, for whoever completes it."""
         self._under_way.setdefault(target, []).append(UnderWay(local, operation))
 
+    def begin_epoch(self) -> None:
+        """Let time pass for a rank that locks and unlocks its own memory on and on.
+
+        That takes no time, and a program that looks that way for what others will do would never
+        see it: from the 33rd epoch of an instant on each takes a poll step.
+        """
+        rank = current()
+        again = self.epochs_now > EPOCHS_AT_ONCE
+        self.epochs_now = self.epochs_now + 1 if rank.now_ps == self.epoch_ps else 1
+        if self.epochs_now > EPOCHS_AT_ONCE:
+            rank.pause(again=again)
+        self.epoch_ps = rank.now_ps
+
     def complete(self, targets: Sequence[int] | None = None, *, local: bool = False) -> None:
         """Wait for the accesses to some members, or to all; with `local` for their buffers only."""
         chosen = sorted(self._under_way) if targets is None else targets
@@ -109,7 +131,12 @@ class WinState:
 
 
 def wait(pendings: Sequence[Pending]) -> None:
-    """Wait for all operations; an access outside of its window is an error of MPI."""
+    """Wait for all operations; an access outside of its window is an error of MPI.
+
+    Of none nothing is asked: a program that flushes its own memory in a loop has no success so.
+    """
+    if not pendings:
+        return
     try:
         current().wait(pendings, "all")
     except OutsideWindow as error:

@@ -93,6 +93,7 @@ class WinSync(WinHandle):
             return
         if rank in here.locked or here.locked_all:
             raise MPIException(ERR_RMA_SYNC, f"Lock: rank {rank} is locked already")
+        here.begin_epoch()
         wait([here.window.lock(world, exclusive=lock_type == LOCK_EXCLUSIVE)])
         here.locked.add(rank)
 
@@ -113,6 +114,7 @@ class WinSync(WinHandle):
         here = self._here
         if here.locked or here.locked_all:
             raise MPIException(ERR_RMA_SYNC, "Lock_all: there are locks already")
+        here.begin_epoch()
         wait([here.window.lock()])
         here.locked_all = True
 
