@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ubnet.jit import kernel
+from ubnet.jit import inner_kernel, kernel
 
 I4 = NDArray[np.int32]
 I8 = NDArray[np.int64]
@@ -173,21 +173,21 @@ class Engine(NamedTuple):
     ends: I8
 
 
-@kernel
+@inner_kernel
 def _push_waiting(
     clock: I8, flows: Table, lists: Table, recent: Table, flow: Int, at_ps: Int
 ) -> None:
     """Queue a flow that enters the network at ``at_ps``; flows of one instant share a place."""
     slot = at_ps & (RECENT - 1)
-    bucket = recent.bucket[slot]
-    if bucket >= 0 and recent.at_ps[slot] == at_ps:
-        flows.next_waiting[flow] = flows.row[bucket]
-        flows.row[bucket] = flow
+    bucket = recent[slot].bucket
+    if bucket >= 0 and recent[slot].at_ps == at_ps:
+        flows[flow].next_waiting = flows[bucket].row
+        flows[bucket].row = flow
         return
-    flows.next_waiting[flow] = -1
-    flows.row[flow] = flow
-    recent.at_ps[slot] = at_ps
-    recent.bucket[slot] = flow
+    flows[flow].next_waiting = -1
+    flows[flow].row = flow
+    recent[slot].at_ps = at_ps
+    recent[slot].bucket = flow
     time, heap = lists.waiting_ps, lists.waiting
     k = clock[WAITING]
     clock[WAITING] = k + 1
@@ -202,14 +202,14 @@ def _push_waiting(
     heap[k] = flow
 
 
-@kernel
+@inner_kernel
 def _pop_waiting(clock: I8, lists: Table, recent: Table) -> Int:
     """Take the first instant off the waiting queue and return its bucket."""
     time, heap = lists.waiting_ps, lists.waiting
     bucket = heap[0]
     slot = time[0] & (RECENT - 1)
-    if recent.bucket[slot] == bucket:
-        recent.bucket[slot] = -1
+    if recent[slot].bucket == bucket:
+        recent[slot].bucket = -1
     n = clock[WAITING] - 1
     clock[WAITING] = n
     last_time, last = time[n], heap[n]
@@ -230,7 +230,7 @@ def _pop_waiting(clock: I8, lists: Table, recent: Table) -> Int:
     return int(bucket)
 
 
-@kernel
+@inner_kernel
 def _sink_id(ids: I4, k: Int, n: Int) -> None:
     """Sink ids[k] in a heap whose largest is on top."""
     x = ids[k]
@@ -247,7 +247,7 @@ def _sink_id(ids: I4, k: Int, n: Int) -> None:
     ids[k] = x
 
 
-@kernel
+@inner_kernel
 def _sort_ids(ids: I4, n: Int) -> None:
     """Sort the first n ids ascending; costs one pass where they are sorted or reversed."""
     rising, falling = True, True
@@ -269,50 +269,50 @@ def _sort_ids(ids: I4, n: Int) -> None:
         _sink_id(ids, TOP, k)
 
 
-@kernel
+@inner_kernel
 def _sink_level(levels: Table, k: Int, n: Int) -> None:
     """Sink place k in a heap whose lowest level is on top."""
-    x, x_of = levels.level[k], levels.of[k]
+    x, x_of = levels[k].level, levels[k].of
     while True:
         child = 2 * k + 1
         if child >= n:
             break
-        if child + 1 < n and levels.level[child + 1] < levels.level[child]:
+        if child + 1 < n and levels[child + 1].level < levels[child].level:
             child += 1
-        if levels.level[child] >= x:
+        if levels[child].level >= x:
             break
-        levels.level[k] = levels.level[child]
-        levels.of[k] = levels.of[child]
+        levels[k].level = levels[child].level
+        levels[k].of = levels[child].of
         k = child
-    levels.level[k] = x
-    levels.of[k] = x_of
+    levels[k].level = x
+    levels[k].of = x_of
 
 
-@kernel
+@inner_kernel
 def _take_in(clock: I8, flows: Table, hops: Table, links: Table, lists: Table, flow: Int) -> None:
     """Take a flow and its links into the region; what it used is on offer there."""
-    flows.inside[flow] = clock[REGION]
-    lists.region[clock[REGION_FLOWS]] = flow
+    flows[flow].inside = clock[REGION]
+    lists[clock[REGION_FLOWS]].region = flow
     clock[REGION_FLOWS] += 1
-    if flows.stopped_by[flow] >= 0:
-        links.held[flows.stopped_by[flow]] -= 1
-    for h in range(flows.first_hop[flow], flows.first_hop[flow + 1]):
-        link = hops.link[h]
-        if links.touched[link] != clock[REGION]:
-            links.touched[link] = clock[REGION]
-            links.region[clock[REGION_LINKS]] = link
+    if flows[flow].stopped_by >= 0:
+        links[flows[flow].stopped_by].held -= 1
+    for h in range(flows[flow].first_hop, flows[flow + 1].first_hop):
+        link = hops[h].link
+        if links[link].touched != clock[REGION]:
+            links[link].touched = clock[REGION]
+            links[clock[REGION_LINKS]].region = link
             clock[REGION_LINKS] += 1
-            links.offer[link] = links.free[link]
-            links.offer_low[link] = links.free_low[link]
-        offer = links.offer[link]
-        used = flows.rate[flow] * hops.share[h]
+            links[link].offer = links[link].free
+            links[link].offer_low = links[link].free_low
+        offer = links[link].offer
+        used = flows[flow].rate * hops[h].share
         more = offer + used
         part = more - offer
-        links.offer_low[link] += (offer - (more - part)) + (used - part)
-        links.offer[link] = more
+        links[link].offer_low += (offer - (more - part)) + (used - part)
+        links[link].offer = more
 
 
-@kernel
+@inner_kernel
 def _activate(
     clock: I8,
     flows: Table,
@@ -326,95 +326,95 @@ def _activate(
     """Let a flow's bytes enter the network, and a region if it is not one of a crowd."""
     place = clock[ACTIVE]
     clock[ACTIVE] += 1
-    flows.since_ps[flow] = clock[NOW]
-    flows.position[flow] = place
-    flows.row[flow] = -1
-    lists.active[place] = flow
-    lists.due_ps[place] = NEVER
-    blocks.dirty[place >> BLOCK_BITS] = 1
-    clock[ODD_FLOWS] += flows.odd[flow]
-    clock[HOPS] += flows.first_hop[flow + 1] - flows.first_hop[flow]
-    for h in range(flows.first_hop[flow], flows.first_hop[flow + 1]):
-        link = hops.link[h]
-        if links.crowd[link] == 0:
-            links.position[link] = clock[BUSY_LINKS]
-            links.busy[clock[BUSY_LINKS]] = link
+    flows[flow].since_ps = clock[NOW]
+    flows[flow].position = place
+    flows[flow].row = -1
+    lists[place].active = flow
+    lists[place].due_ps = NEVER
+    blocks[place >> BLOCK_BITS].dirty = 1
+    clock[ODD_FLOWS] += flows[flow].odd
+    clock[HOPS] += flows[flow + 1].first_hop - flows[flow].first_hop
+    for h in range(flows[flow].first_hop, flows[flow + 1].first_hop):
+        link = hops[h].link
+        if links[link].crowd == 0:
+            links[link].position = clock[BUSY_LINKS]
+            links[clock[BUSY_LINKS]].busy = link
             clock[BUSY_LINKS] += 1
-            links.free[link] = links.capacity[link]
-            links.free_low[link] = 0.0
-        links.crowd[link] += 1
-        after = links.first_hop[link]
-        hops.next[h] = after
-        hops.prev[h] = -1
+            links[link].free = links[link].capacity
+            links[link].free_low = 0.0
+        links[link].crowd += 1
+        after = links[link].first_hop
+        hops[h].next = after
+        hops[h].prev = -1
         if after >= 0:
-            hops.prev[after] = h
-        links.first_hop[link] = h
+            hops[after].prev = h
+        links[link].first_hop = h
     if alone:
         _take_in(clock, flows, hops, links, lists, flow)
 
 
-@kernel
+@inner_kernel
 def _deactivate(
     clock: I8, flows: Table, hops: Table, links: Table, lists: Table, blocks: Table, flow: Int
 ) -> None:
     """Take a flow out of the network."""
     clock[ACTIVE] -= 1
-    place = flows.position[flow]
-    last = lists.active[clock[ACTIVE]]
-    lists.active[place] = last
-    lists.due_ps[place] = lists.due_ps[clock[ACTIVE]]
-    blocks.dirty[place >> BLOCK_BITS] = 1
-    blocks.dirty[clock[ACTIVE] >> BLOCK_BITS] = 1
-    flows.position[last] = place
-    flows.position[flow] = -1
-    clock[ODD_FLOWS] -= flows.odd[flow]
-    clock[HOPS] -= flows.first_hop[flow + 1] - flows.first_hop[flow]
-    if flows.stopped_by[flow] >= 0:
-        links.held[flows.stopped_by[flow]] -= 1
-    for h in range(flows.first_hop[flow], flows.first_hop[flow + 1]):
-        link = hops.link[h]
-        links.crowd[link] -= 1
-        free = links.free[link]
-        used = flows.rate[flow] * hops.share[h]
+    place = flows[flow].position
+    last = lists[clock[ACTIVE]].active
+    lists[place].active = last
+    lists[place].due_ps = lists[clock[ACTIVE]].due_ps
+    blocks[place >> BLOCK_BITS].dirty = 1
+    blocks[clock[ACTIVE] >> BLOCK_BITS].dirty = 1
+    flows[last].position = place
+    flows[flow].position = -1
+    clock[ODD_FLOWS] -= flows[flow].odd
+    clock[HOPS] -= flows[flow + 1].first_hop - flows[flow].first_hop
+    if flows[flow].stopped_by >= 0:
+        links[flows[flow].stopped_by].held -= 1
+    for h in range(flows[flow].first_hop, flows[flow + 1].first_hop):
+        link = hops[h].link
+        links[link].crowd -= 1
+        free = links[link].free
+        used = flows[flow].rate * hops[h].share
         more = free + used
         part = more - free
-        links.free_low[link] += (free - (more - part)) + (used - part)
-        links.free[link] = more
-        if links.left_in[link] != clock[REGION]:
-            links.left_in[link] = clock[REGION]
-            links.changed[clock[CHANGED_LINKS]] = link
+        links[link].free_low += (free - (more - part)) + (used - part)
+        links[link].free = more
+        if links[link].left_in != clock[REGION]:
+            links[link].left_in = clock[REGION]
+            links[clock[CHANGED_LINKS]].changed = link
             clock[CHANGED_LINKS] += 1
-        before, after = hops.prev[h], hops.next[h]
+        before, after = hops[h].prev, hops[h].next
         if before >= 0:
-            hops.next[before] = after
+            hops[before].next = after
         else:
-            links.first_hop[link] = after
+            links[link].first_hop = after
         if after >= 0:
-            hops.prev[after] = before
-        if links.crowd[link] == 0:
+            hops[after].prev = before
+        if links[link].crowd == 0:
             clock[BUSY_LINKS] -= 1
-            moved = links.busy[clock[BUSY_LINKS]]
-            links.busy[links.position[link]] = moved
-            links.position[moved] = links.position[link]
+            moved = links[clock[BUSY_LINKS]].busy
+            links[links[link].position].busy = moved
+            links[moved].position = links[link].position
 
 
-@kernel
+@inner_kernel
 def _deactivate_all(clock: I8, flows: Table, links: Table, lists: Table) -> None:
     """Take all flows out of the network."""
     for k in range(clock[ACTIVE]):
-        flows.position[lists.active[k]] = -1
+        flows[lists[k].active].position = -1
     for k in range(clock[BUSY_LINKS]):
-        link = links.busy[k]
-        links.crowd[link] = 0
-        links.held[link] = 0
-        links.first_hop[link] = -1
+        link = links[k].busy
+        links[link].crowd = 0
+        links[link].held = 0
+        links[link].first_hop = -1
     clock[ACTIVE] = 0
     clock[BUSY_LINKS] = 0
     clock[HOPS] = 0
     clock[ODD_FLOWS] = 0
 
 
-@kernel
+@inner_kernel
 def _finish(
     clock: I8,
     flows: Table,
@@ -428,90 +428,90 @@ def _finish(
 ) -> None:
     """End a flow and its equals now, and queue those that waited for one of them alone."""
     now = clock[NOW]
-    size = float(flows.volume[flow])
-    for h in range(flows.first_hop[flow], flows.first_hop[flow + 1]):
-        links.bytes[hops.link[h]] += size * hops.share[h]
+    size = float(flows[flow].volume)
+    for h in range(flows[flow].first_hop, flows[flow + 1].first_hop):
+        links[hops[h].link].bytes += size * hops[h].share
     while flow >= 0:
-        ends[flows.number[flow]] = now
+        ends[flows[flow].number] = now
         clock[EVENTS] += 1
         clock[UNFINISHED] -= 1
-        if flows.watch[flow] != 0:
-            lists.reported[clock[REPORTED]] = flows.number[flow]
+        if flows[flow].watch != 0:
+            lists[clock[REPORTED]].reported = flows[flow].number
             clock[REPORTED] += 1
-        edge = flows.first_edge[flow]
+        edge = flows[flow].first_edge
         while edge >= 0:
-            waiter = np.int64(edges.flow[edge])
-            flows.pending[waiter] -= 1
-            flows.since_ps[waiter] = max(flows.since_ps[waiter], now)
-            if flows.pending[waiter] == 0:
-                at_ps = flows.since_ps[waiter] + flows.startup_ps[waiter]
+            waiter = np.int64(edges[edge].flow)
+            flows[waiter].pending -= 1
+            flows[waiter].since_ps = max(flows[waiter].since_ps, now)
+            if flows[waiter].pending == 0:
+                at_ps = flows[waiter].since_ps + flows[waiter].startup_ps
                 _push_waiting(clock, flows, lists, recent, waiter, at_ps)
-            edge = edges.next[edge]
-        flow = np.int64(flows.equal[flow])
+            edge = edges[edge].next
+        flow = np.int64(flows[flow].equal)
 
 
-@kernel
+@inner_kernel
 def _set_rate(
     clock: I8, flows: Table, links: Table, lists: Table, blocks: Table, flow: Int
 ) -> None:
     """Let a flow go on at its level from now on."""
-    rate = flows.cap[flow]
-    if flows.stopped_by[flow] >= 0:
-        rate = flows.level[flow] * flows.weight[flow]
-        links.held[flows.stopped_by[flow]] += 1
-    if rate == flows.rate[flow]:
+    rate = flows[flow].cap
+    if flows[flow].stopped_by >= 0:
+        rate = flows[flow].level * flows[flow].weight
+        links[flows[flow].stopped_by].held += 1
+    if rate == flows[flow].rate:
         return
     now = clock[NOW]
-    elapsed = float(now - flows.since_ps[flow])
-    left = flows.left[flow] - flows.rate[flow] * elapsed / PS_PER_S
+    elapsed = float(now - flows[flow].since_ps)
+    left = flows[flow].left - flows[flow].rate * elapsed / PS_PER_S
     if left < 0.0:
         left = 0.0
-    flows.left[flow] = left
-    flows.since_ps[flow] = now
-    flows.rate[flow] = rate
+    flows[flow].left = left
+    flows[flow].since_ps = now
+    flows[flow].rate = rate
     duration = left / rate * PS_PER_S
-    place = flows.position[flow]
-    blocks.dirty[place >> BLOCK_BITS] = 1
-    lists.due_ps[place] = now + int(duration + ROUND_UP) if duration < 4e18 else NEVER
+    place = flows[flow].position
+    blocks[place >> BLOCK_BITS].dirty = 1
+    lists[place].due_ps = now + int(duration + ROUND_UP) if duration < 4e18 else NEVER
 
 
-@kernel
+@inner_kernel
 def _freeze(flows: Table, hops: Table, links: Table, flow: Int, level: float, by: Int) -> None:
     """Stop a flow at a level; take its rate out of its links in doubled precision."""
-    flows.open_in[flow] = 0
-    flows.level[flow] = level
-    flows.stopped_by[flow] = by
-    weight = flows.weight[flow]
-    rate = flows.cap[flow]
+    flows[flow].open_in = 0
+    flows[flow].level = level
+    flows[flow].stopped_by = by
+    weight = flows[flow].weight
+    rate = flows[flow].cap
     if by >= 0:
         rate = level * weight
-    for h in range(flows.first_hop[flow], flows.first_hop[flow + 1]):
-        link = hops.link[h]
-        share = hops.share[h]
-        free = links.free[link]
+    for h in range(flows[flow].first_hop, flows[flow + 1].first_hop):
+        link = hops[h].link
+        share = hops[h].share
+        free = links[link].free
         used = -rate * share
         rest = free + used
         part = rest - free
-        links.free_low[link] += (free - (rest - part)) + (used - part)
-        links.free[link] = rest
-        links.open_weight[link] -= share * weight
-        links.open_count[link] -= 1
+        links[link].free_low += (free - (rest - part)) + (used - part)
+        links[link].free = rest
+        links[link].open_weight -= share * weight
+        links[link].open_count -= 1
 
 
-@kernel
+@inner_kernel
 def _open_weight(flows: Table, hops: Table, links: Table, link: Int, epoch: Int) -> float:
     """Return the sum of share times weight of a link's flows that still rise."""
     total = 0.0
-    h = links.first_hop[link]
+    h = links[link].first_hop
     while h >= 0:
-        flow = hops.flow[h]
-        if flows.open_in[flow] == epoch:
-            total += hops.share[h] * flows.weight[flow]
-        h = hops.next[h]
+        flow = hops[h].flow
+        if flows[flow].open_in == epoch:
+            total += hops[h].share * flows[flow].weight
+        h = hops[h].next
     return total
 
 
-@kernel
+@inner_kernel
 def _open(
     clock: I8,
     flows: Table,
@@ -527,36 +527,36 @@ def _open(
     epoch = clock[EPOCH]
     for k in range(m):
         link = over[k]
-        links.free[link] = links.offer[link]
-        links.free_low[link] = links.offer_low[link]
-        links.weight[link] = 0.0
-        links.open_count[link] = 0
-        links.stop_level[link] = np.inf
+        links[link].free = links[link].offer
+        links[link].free_low = links[link].offer_low
+        links[link].weight = 0.0
+        links[link].open_count = 0
+        links[link].stop_level = np.inf
     waiting = np.int64(0)
     for k in range(n):
         flow = ids[k]
-        weight = flows.weight[flow]
-        flows.open_in[flow] = epoch
-        for h in range(flows.first_hop[flow], flows.first_hop[flow + 1]):
-            links.weight[hops.link[h]] += hops.share[h] * weight
-            links.open_count[hops.link[h]] += 1
-        if flows.cap[flow] < np.inf:
-            levels.level[waiting] = flows.cap[flow] / weight
-            levels.of[waiting] = -1 - flow
+        weight = flows[flow].weight
+        flows[flow].open_in = epoch
+        for h in range(flows[flow].first_hop, flows[flow + 1].first_hop):
+            links[hops[h].link].weight += hops[h].share * weight
+            links[hops[h].link].open_count += 1
+        if flows[flow].cap < np.inf:
+            levels[waiting].level = flows[flow].cap / weight
+            levels[waiting].of = -1 - flow
             waiting += 1
     for k in range(m):
         link = over[k]
-        if links.open_count[link] > 0:
-            links.open_weight[link] = links.weight[link]
-            levels.level[waiting] = max(0.0, links.offer[link]) / links.weight[link]
-            levels.of[waiting] = link
+        if links[link].open_count > 0:
+            links[link].open_weight = links[link].weight
+            levels[waiting].level = max(0.0, links[link].offer) / links[link].weight
+            levels[waiting].of = link
             waiting += 1
     for k in range(waiting // 2 - 1, -1, -1):
         _sink_level(levels, k, waiting)
     return waiting
 
 
-@kernel
+@inner_kernel
 def _fill(
     clock: I8,
     flows: Table,
@@ -580,39 +580,39 @@ def _fill(
     last = 0.0
     rising = n
     while rising > 0:
-        of = levels.of[0]
+        of = levels[0].of
         if of < 0:
-            if flows.open_in[-1 - of] == epoch:
-                last = max(last, levels.level[0])
+            if flows[-1 - of].open_in == epoch:
+                last = max(last, levels[0].level)
                 rising -= 1
                 _freeze(flows, hops, links, -1 - of, last, np.int64(-1))
-        elif links.open_count[of] > 0:
-            if links.open_weight[of] < FEW * links.weight[of]:
-                links.open_weight[of] = _open_weight(flows, hops, links, of, epoch)
-            level = (links.free[of] + links.free_low[of]) / links.open_weight[of]
+        elif links[of].open_count > 0:
+            if links[of].open_weight < FEW * links[of].weight:
+                links[of].open_weight = _open_weight(flows, hops, links, of, epoch)
+            level = (links[of].free + links[of].free_low) / links[of].open_weight
             if level <= last * (1.0 + SAME_LEVEL):
                 level = last
-            if level > levels.level[0] * (1.0 + SAME_LEVEL):
-                levels.level[0] = level
+            if level > levels[0].level * (1.0 + SAME_LEVEL):
+                levels[0].level = level
                 _sink_level(levels, TOP, waiting)
                 continue
             last = level
-            links.stop_level[of] = level
-            h = links.first_hop[of]
+            links[of].stop_level = level
+            h = links[of].first_hop
             while h >= 0:
-                flow = np.int64(hops.flow[h])
-                if flows.open_in[flow] == epoch:
+                flow = np.int64(hops[h].flow)
+                if flows[flow].open_in == epoch:
                     rising -= 1
                     _freeze(flows, hops, links, flow, level, of)
-                h = hops.next[h]
+                h = hops[h].next
         waiting -= 1
-        levels.level[0] = levels.level[waiting]
-        levels.of[0] = levels.of[waiting]
+        levels[0].level = levels[waiting].level
+        levels[0].of = levels[waiting].of
         if waiting > 0:
             _sink_level(levels, TOP, waiting)
 
 
-@kernel
+@inner_kernel
 def _take_in_disturbed(
     clock: I8, flows: Table, hops: Table, links: Table, lists: Table, link: Int
 ) -> Int:
@@ -622,53 +622,53 @@ def _take_in_disturbed(
     itself and now does not: it is not full any more, or they are not among its largest.
     Return how many flows were looked at.
     """
-    if links.held[link] == 0 and links.stop_level[link] == np.inf:
+    if links[link].held == 0 and links[link].stop_level == np.inf:
         return 0
     region = clock[REGION]
     most_inside, most_outside, held = 0.0, 0.0, -1.0
-    h = links.first_hop[link]
+    h = links[link].first_hop
     while h >= 0:
-        flow = hops.flow[h]
-        level = flows.level[flow]
-        if flows.inside[flow] == region:
+        flow = hops[h].flow
+        level = flows[flow].level
+        if flows[flow].inside == region:
             most_inside = max(most_inside, level)
         else:
             most_outside = max(most_outside, level)
-            if flows.stopped_by[flow] == link:
+            if flows[flow].stopped_by == link:
                 held = level
-        h = hops.next[h]
-    above = links.stop_level[link] * (1.0 + SAME_LEVEL)
-    free = links.free[link] + links.free_low[link]
+        h = hops[h].next
+    above = links[link].stop_level * (1.0 + SAME_LEVEL)
+    free = links[link].free + links[link].free_low
     loose = held >= 0.0 and (
-        free > SAME_LEVEL * links.capacity[link] or most_inside > held * (1.0 + SAME_LEVEL)
+        free > SAME_LEVEL * links[link].capacity or most_inside > held * (1.0 + SAME_LEVEL)
     )
     if not loose and most_outside <= above:
-        return int(links.crowd[link])
-    h = links.first_hop[link]
+        return int(links[link].crowd)
+    h = links[link].first_hop
     while h >= 0:
-        flow = hops.flow[h]
-        if flows.inside[flow] != region and (
-            flows.level[flow] > above or (loose and flows.stopped_by[flow] == link)
+        flow = hops[h].flow
+        if flows[flow].inside != region and (
+            flows[flow].level > above or (loose and flows[flow].stopped_by == link)
         ):
             _take_in(clock, flows, hops, links, lists, flow)
-        h = hops.next[h]
-    return 2 * int(links.crowd[link])
+        h = hops[h].next
+    return 2 * int(links[link].crowd)
 
 
-@kernel
+@inner_kernel
 def _take_in_held(
     clock: I8, flows: Table, hops: Table, links: Table, lists: Table, link: Int
 ) -> None:
     """Take in the flows outside that a link holds back."""
-    h = links.first_hop[link]
+    h = links[link].first_hop
     while h >= 0:
-        flow = hops.flow[h]
-        if flows.stopped_by[flow] == link and flows.inside[flow] != clock[REGION]:
+        flow = hops[h].flow
+        if flows[flow].stopped_by == link and flows[flow].inside != clock[REGION]:
             _take_in(clock, flows, hops, links, lists, flow)
-        h = hops.next[h]
+        h = hops[h].next
 
 
-@kernel
+@inner_kernel
 def _fill_region(
     clock: I8, flows: Table, hops: Table, links: Table, lists: Table, levels: Table, blocks: Table
 ) -> bool:
@@ -679,11 +679,11 @@ def _fill_region(
     Then every flow has a full link, or its cap, on which it is among the largest: max-min.
     """
     for k in range(clock[CHANGED_LINKS]):
-        if links.held[links.changed[k]] > 0:
-            _take_in_held(clock, flows, hops, links, lists, links.changed[k])
+        if links[links[k].changed].held > 0:
+            _take_in_held(clock, flows, hops, links, lists, links[k].changed)
     for k in range(clock[REGION_LINKS]):
-        if links.held[links.region[k]] > 0:
-            _take_in_held(clock, flows, hops, links, lists, links.region[k])
+        if links[links[k].region].held > 0:
+            _take_in_held(clock, flows, hops, links, lists, links[k].region)
     budget = 2 * clock[HOPS]
     size = -1
     while size != clock[REGION_FLOWS]:
@@ -693,49 +693,49 @@ def _fill_region(
             return False
         _fill(clock, flows, hops, links, levels, lists.region, size, links.region, m)
         for k in range(m):
-            budget -= _take_in_disturbed(clock, flows, hops, links, lists, links.region[k])
+            budget -= _take_in_disturbed(clock, flows, hops, links, lists, links[k].region)
     for k in range(size):
-        _set_rate(clock, flows, links, lists, blocks, lists.region[k])
+        _set_rate(clock, flows, links, lists, blocks, lists[k].region)
     return True
 
 
-@kernel
+@inner_kernel
 def _fill_all(
     clock: I8, flows: Table, hops: Table, links: Table, lists: Table, levels: Table, blocks: Table
 ) -> None:
     """Re-allocate all active flows."""
     n, m = clock[ACTIVE], clock[BUSY_LINKS]
     for k in range(m):
-        link = links.busy[k]
-        links.offer[link] = links.capacity[link]
-        links.offer_low[link] = 0.0
-        links.held[link] = 0
+        link = links[k].busy
+        links[link].offer = links[link].capacity
+        links[link].offer_low = 0.0
+        links[link].held = 0
     _fill(clock, flows, hops, links, levels, lists.active, n, links.busy, m)
     for k in range(n):
-        _set_rate(clock, flows, links, lists, blocks, lists.active[k])
+        _set_rate(clock, flows, links, lists, blocks, lists[k].active)
 
 
-@kernel
+@inner_kernel
 def _want_dense(clock: I8, hops: Table, links: Table) -> None:
     """Ask for the tables of the dense regime where all active flows are fit for it."""
     columns = len(links) - 1
     if columns > MOST_COLUMNS:
         columns = clock[BUSY_LINKS]
     for k in range(clock[BUSY_LINKS]):
-        if links.crowd[links.busy[k]] > MOST_SHARES:
+        if links[links[k].busy].crowd > MOST_SHARES:
             return
         total = 0.0
-        h = links.first_hop[links.busy[k]]
+        h = links[links[k].busy].first_hop
         while h >= 0:
-            total += hops.share[h]
-            h = hops.next[h]
+            total += hops[h].share
+            h = hops[h].next
         if total > MOST_SHARES:
             return
     if clock[ODD_FLOWS] == 0 and columns <= MOST_COLUMNS:
         clock[WANTED] = columns
 
 
-@kernel
+@inner_kernel
 def _reallocate(
     clock: I8, flows: Table, hops: Table, links: Table, lists: Table, levels: Table, blocks: Table
 ) -> None:
@@ -761,45 +761,45 @@ def _reallocate(
     _find_next_end(clock, lists, blocks)
 
 
-@kernel
+@inner_kernel
 def _find_next_end(clock: I8, lists: Table, blocks: Table) -> None:
     """Find the first end of all active flows at their present rates."""
     n = clock[ACTIVE]
     soonest = NEVER
     for block in range((n + (1 << BLOCK_BITS) - 1) >> BLOCK_BITS):
-        if blocks.dirty[block] != 0:
-            blocks.dirty[block] = 0
+        if blocks[block].dirty != 0:
+            blocks[block].dirty = 0
             first = NEVER
             for k in range(block << BLOCK_BITS, min(n, (block + 1) << BLOCK_BITS)):
-                first = min(first, lists.due_ps[k])
-            blocks.first_ps[block] = first
-        soonest = min(soonest, blocks.first_ps[block])
+                first = min(first, lists[k].due_ps)
+            blocks[block].first_ps = first
+        soonest = min(soonest, blocks[block].first_ps)
     clock[NEXT_END] = soonest
 
 
-@kernel
+@inner_kernel
 def _latest_of(clock: I8, lists: Table) -> Int:
     """Return until when ends wait for the last of them, where a tolerance is given."""
     first = clock[NEXT_END]
     latest = first + int(float(first) * (float(clock[TOLERANCE]) * 1e-9))
     if clock[WAITING] > 0:  # what starts meanwhile starts at its own time
-        latest = max(first, min(latest, lists.waiting_ps[0]))
+        latest = max(first, min(latest, lists[0].waiting_ps))
     return int(latest)
 
 
-@kernel
+@inner_kernel
 def _hold_back(clock: I8, lists: Table, blocks: Table) -> Int:
     """Return when the flows that end next may end together: with the last of them."""
     latest, last, active = _latest_of(clock, lists), clock[NEXT_END], clock[ACTIVE]
     for block in range((active + (1 << BLOCK_BITS) - 1) >> BLOCK_BITS):
-        if blocks.first_ps[block] <= latest:
+        if blocks[block].first_ps <= latest:
             for k in range(block << BLOCK_BITS, min(active, (block + 1) << BLOCK_BITS)):
-                if last < lists.due_ps[k] <= latest:
-                    last = lists.due_ps[k]
+                if last < lists[k].due_ps <= latest:
+                    last = lists[k].due_ps
     return int(last)
 
 
-@kernel
+@inner_kernel
 def _note_held(clock: I8, end: Int) -> None:
     """Count a flow that would have ended before now."""
     if end < clock[NOW]:
@@ -807,7 +807,7 @@ def _note_held(clock: I8, end: Int) -> None:
         clock[LONGEST_HELD] = max(clock[LONGEST_HELD], clock[NOW] - end)
 
 
-@kernel
+@inner_kernel
 def _end_due(
     clock: I8,
     flows: Table,
@@ -823,22 +823,22 @@ def _end_due(
     now, active = clock[NOW], clock[ACTIVE]
     n = np.int64(0)
     for block in range((active + (1 << BLOCK_BITS) - 1) >> BLOCK_BITS):
-        if blocks.first_ps[block] <= now:
+        if blocks[block].first_ps <= now:
             for k in range(block << BLOCK_BITS, min(active, (block + 1) << BLOCK_BITS)):
-                if lists.due_ps[k] <= now:
-                    _note_held(clock, lists.due_ps[k])
-                    lists.batch[n] = lists.active[k]
+                if lists[k].due_ps <= now:
+                    _note_held(clock, lists[k].due_ps)
+                    lists[n].batch = lists[k].active
                     n += 1
     _sort_ids(lists.batch, n)
     if n == active:
         _deactivate_all(clock, flows, links, lists)
     for k in range(n):
         if n < active:
-            _deactivate(clock, flows, hops, links, lists, blocks, lists.batch[k])
-        _finish(clock, flows, hops, edges, links, lists, recent, ends, np.int64(lists.batch[k]))
+            _deactivate(clock, flows, hops, links, lists, blocks, lists[k].batch)
+        _finish(clock, flows, hops, edges, links, lists, recent, ends, np.int64(lists[k].batch))
 
 
-@kernel
+@inner_kernel
 def _start_due(
     clock: I8,
     flows: Table,
@@ -856,22 +856,22 @@ def _start_due(
     """
     now = clock[NOW]
     entered = np.int64(0)
-    while clock[WAITING] > 0 and lists.waiting_ps[0] <= now:
+    while clock[WAITING] > 0 and lists[0].waiting_ps <= now:
         n = np.int64(0)
-        while clock[WAITING] > 0 and lists.waiting_ps[0] <= now:
-            flow = flows.row[_pop_waiting(clock, lists, recent)]
+        while clock[WAITING] > 0 and lists[0].waiting_ps <= now:
+            flow = flows[_pop_waiting(clock, lists, recent)].row
             while flow >= 0:
-                lists.batch[entered + n] = flow
+                lists[entered + n].batch = flow
                 n += 1
-                flow = flows.next_waiting[flow]
+                flow = flows[flow].next_waiting
         stay = entered
         for k in range(entered, entered + n):
-            flow = np.int64(lists.batch[k])
-            routed = flows.first_hop[flow] < flows.first_hop[flow + 1]
-            if flows.volume[flow] == 0 or not (routed or flows.cap[flow] < np.inf):
+            flow = np.int64(lists[k].batch)
+            routed = flows[flow].first_hop < flows[flow + 1].first_hop
+            if flows[flow].volume == 0 or not (routed or flows[flow].cap < np.inf):
                 _finish(clock, flows, hops, edges, links, lists, recent, ends, flow)
             else:
-                lists.batch[stay] = flow
+                lists[stay].batch = flow
                 stay += 1
         entered = stay
     _sort_ids(lists.batch, entered)
@@ -880,15 +880,15 @@ def _start_due(
     if not alone:
         clock[WAIT] = max(1, clock[WAIT])
     for k in range(entered):
-        flow = lists.batch[k]
+        flow = lists[k].batch
         while flow >= 0:
             clock[EVENTS] += 1
-            flow = flows.equal[flow]
-        _activate(clock, flows, hops, links, lists, blocks, lists.batch[k], alone)
+            flow = flows[flow].equal
+        _activate(clock, flows, hops, links, lists, blocks, lists[k].batch, alone)
     return int(entered)
 
 
-@kernel
+@inner_kernel
 def _next_event(
     clock: I8, flows: Table, hops: Table, links: Table, lists: Table, levels: Table, blocks: Table
 ) -> Int:
@@ -896,7 +896,7 @@ def _next_event(
 
     Flows that start at an instant already begun join it: allocation waits until all have.
     """
-    if clock[WAITING] > 0 and lists.waiting_ps[0] <= clock[NOW]:
+    if clock[WAITING] > 0 and lists[0].waiting_ps <= clock[NOW]:
         return int(clock[NOW])
     if clock[STALE] != 0:
         _reallocate(clock, flows, hops, links, lists, levels, blocks)
@@ -904,7 +904,7 @@ def _next_event(
     if clock[TOLERANCE] > 0 and first < NEVER:
         first = _hold_back(clock, lists, blocks)
     if clock[WAITING] > 0:
-        first = min(first, lists.waiting_ps[0])
+        first = min(first, lists[0].waiting_ps)
     return int(first)
 
 
@@ -918,7 +918,7 @@ def work(engine: tuple[Any, ...], limit_ps: Int, until: Int) -> Int:
     clock, flows, hops, edges, links, lists, levels, recent, blocks, ends = engine
     clock[REPORTED] = 0
     while True:
-        due = clock[WAITING] > 0 and lists.waiting_ps[0] <= clock[NOW]
+        due = clock[WAITING] > 0 and lists[0].waiting_ps <= clock[NOW]
         if clock[STALE] != 0 and clock[NOW] == limit_ps and not due and until != NO_EVENT:
             return int(limit_ps)  # more flows may be posted at this instant: allocate later
         now = _next_event(clock, flows, hops, links, lists, levels, blocks)
@@ -935,61 +935,58 @@ def work(engine: tuple[Any, ...], limit_ps: Int, until: Int) -> Int:
         clock[REPORTED] = 0
 
 
-@kernel
+@inner_kernel
 def _row_of(clock: I8, flows: Table, number: Int) -> Int:
     """Return the row of a flow that has not ended: rows stand in the order of numbers."""
     below, above = np.int64(0), np.int64(clock[ROWS])
     guess = number - (clock[SIZE] - clock[ROWS])  # where it stands if none after it was cleared
-    if guess >= 0 and flows.number[guess] == number:
+    if guess >= 0 and flows[guess].number == number:
         return int(guess)
     while above - below > 1:
         middle = (below + above) >> 1
-        if flows.number[middle] <= number:
+        if flows[middle].number <= number:
             below = middle
         else:
             above = middle
     return int(below)
 
 
-@kernel
+@inner_kernel
 def _are_equal(flows: Table, hops: Table, one: Int, other: Int) -> bool:
     """Tell whether two flows have the same start, bytes, weight, cap, route and shares."""
-    first, place = flows.first_hop[one], flows.first_hop[other]
-    n = flows.first_hop[one + 1] - first
+    first, place = flows[one].first_hop, flows[other].first_hop
+    n = flows[one + 1].first_hop - first
     if (
-        flows.volume[one] != flows.volume[other]
-        or flows.since_ps[one] != flows.since_ps[other]
-        or flows.startup_ps[one] != flows.startup_ps[other]
-        or flows.weight[one] != flows.weight[other]
-        or flows.cap[one] != flows.cap[other]
-        or flows.first_hop[other + 1] - place != n
+        flows[one].volume != flows[other].volume
+        or flows[one].since_ps != flows[other].since_ps
+        or flows[one].startup_ps != flows[other].startup_ps
+        or flows[one].weight != flows[other].weight
+        or flows[one].cap != flows[other].cap
+        or flows[other + 1].first_hop - place != n
     ):
         return False
     for k in range(n):
-        if hops.link[first + k] != hops.link[place + k]:
+        if hops[first + k].link != hops[place + k].link:
             return False
-        if hops.share[first + k] != hops.share[place + k]:
+        if hops[first + k].share != hops[place + k].share:
             return False
     return True
 
 
-@kernel
-def _doubtful(
+@inner_kernel
+def _count_keys(
     start_ps: I8,
     nbytes: I8,
     route_ptr: I8,
     route_link: I8,
     dep_ptr: I8,
     dep: I8,
-    key: NDArray[np.uint32],
-) -> NDArray[np.bool_]:
-    """Write a key of each flow's columns; tell whose key may stand there twice."""
-    n, bits = len(key), 6
-    while (1 << bits) < 4 * n:
-        bits += 1
-    mask = (1 << bits) - 1
-    times = np.zeros(1 << bits, np.int8)
-    for k in range(n):
+    key: I4,
+    times: I4,
+) -> Int:
+    """Write a key of 31 bits of each flow's columns; count the flows at places taken before."""
+    mask, shared = len(times) - 1, 0
+    for k in range(len(key)):
         word = nbytes[min(k, len(nbytes) - 1)] ^ (start_ps[min(k, len(start_ps) - 1)] << 3)
         word = (word ^ (word >> 32)) & 0xFFFFFFFF
         for h in range(route_ptr[k], route_ptr[k + 1]):
@@ -997,16 +994,14 @@ def _doubtful(
         if len(dep) > 0:
             for j in range(dep_ptr[k], dep_ptr[k + 1]):
                 word = ((word << 5) ^ (word >> 11) ^ dep[j]) * 40503 & 0xFFFFFFFF
-        word ^= word >> 15
+        word = (word ^ (word >> 15)) & 0x7FFFFFFF
         key[k] = word
-        times[word & mask] = min(2, times[word & mask] + 1)
-    doubtful = np.zeros(n, np.bool_)
-    for k in range(n):
-        doubtful[k] = times[int(key[k]) & mask] > 1
-    return doubtful
+        times[word & mask] += 1
+        shared += 1 if times[word & mask] > 1 else 0
+    return shared
 
 
-@kernel
+@inner_kernel
 def _group(
     clock: I8,
     flows: Table,
@@ -1022,28 +1017,27 @@ def _group(
 
     The others keep their rows, for those who wait for them, but have nothing to do.
     """
-    first, n = clock[ROWS], len(route_ptr) - 1
-    key = np.zeros(n, np.uint32)
-    doubtful = _doubtful(start_ps, nbytes, route_ptr, route_link, dep_ptr, dep, key)
-    candidates, bits = 0, 4
-    for k in range(n):
-        candidates += 1 if doubtful[k] else 0
-    if candidates == 0:
+    first, n, bits = clock[ROWS], len(route_ptr) - 1, 6
+    while (1 << bits) < 4 * n:
+        bits += 1
+    key, times = np.zeros(n, np.int32), np.zeros(1 << bits, np.int32)
+    shared = _count_keys(start_ps, nbytes, route_ptr, route_link, dep_ptr, dep, key, times)
+    if shared == 0:
         return
-    while (1 << bits) < 2 * candidates:
+    rare, bits = len(times) - 1, 4
+    while (1 << bits) < 4 * shared:  # they and their first ones, in half of the places
         bits += 1
     mask = (1 << bits) - 1
-    table = np.full(1 << bits, -1, np.int32)
-    last = np.zeros(n, np.int32)  # of the equals so far
-    count = np.zeros(n, np.int32)
+    table = np.zeros(1 << bits, np.int32)  # of rows plus one; 0 is free
+    last, count = np.zeros(n, np.int32), np.zeros(n, np.int32)  # of the equals so far
     for k in range(n):
         flow = first + k
-        if not doubtful[k] or flows.first_hop[flow] == flows.first_hop[flow + 1]:
+        if times[key[k] & rare] < 2 or flows[flow].first_hop == flows[flow + 1].first_hop:
             continue
-        slot, tries = (int(key[k]) >> 3) & mask, 0
-        while table[slot] >= 0 and tries < MOST_TRIES:
+        slot, tries = (key[k] >> 3) & mask, 0
+        while table[slot] > 0 and tries < MOST_TRIES:
             tries += 1
-            other = np.int64(table[slot])
+            other = np.int64(table[slot]) - 1
             alike = key[other] == key[k] and _are_equal(flows, hops, first + other, flow)
             if len(dep) > 0 and alike:
                 waits = dep_ptr[k + 1] - dep_ptr[k]
@@ -1051,43 +1045,43 @@ def _group(
                 for j in range(waits):
                     alike = alike and dep[dep_ptr[other] + j] == dep[dep_ptr[k] + j]
             if alike:
-                flows.equal[first + last[other]] = flow
+                flows[first + last[other]].equal = flow
                 last[other] = k
                 count[other] += 1
                 count[k] = -1
                 clock[GROUPED] += 1
                 break
             slot = (slot + 1) & mask
-        if count[k] == 0 and table[slot] < 0:
-            table[slot] = k
+        if count[k] == 0 and table[slot] == 0:
+            table[slot] = k + 1
             last[k] = k
     for k in range(n):
         if count[k] > 0:
-            for h in range(flows.first_hop[first + k], flows.first_hop[first + k + 1]):
-                hops.share[h] *= float(count[k] + 1)
+            for h in range(flows[first + k].first_hop, flows[first + k + 1].first_hop):
+                hops[h].share *= float(count[k] + 1)
         elif count[k] < 0:
-            flows.pending[first + k] = -1
+            flows[first + k].pending = -1
 
 
-@kernel
+@inner_kernel
 def _wait_for(
     clock: I8, flows: Table, edges: Table, ends: I8, flow: Int, dep: I8, start: Int, end: Int
 ) -> None:
     """Let a flow wait for ``dep[start:end]``, numbers of flows."""
     for j in range(start, end):
         if ends[dep[j]] >= 0:
-            flows.since_ps[flow] = max(flows.since_ps[flow], ends[dep[j]])
+            flows[flow].since_ps = max(flows[flow].since_ps, ends[dep[j]])
             continue
         before = _row_of(clock, flows, dep[j])
         edge = clock[EDGES_USED]
         clock[EDGES_USED] = edge + 1
-        edges.flow[edge] = flow
-        edges.next[edge] = flows.first_edge[before]
-        flows.first_edge[before] = edge
-        flows.pending[flow] += 1
+        edges[edge].flow = flow
+        edges[edge].next = flows[before].first_edge
+        flows[before].first_edge = edge
+        flows[flow].pending += 1
 
 
-@kernel
+@inner_kernel
 def _write(
     clock: I8,
     flows: Table,
@@ -1103,35 +1097,35 @@ def _write(
     watch: NDArray[np.bool_],
 ) -> None:
     """Write the columns of a post into the tables, behind the others."""
-    first, n, hop = clock[ROWS], len(route_ptr) - 1, flows.first_hop[clock[ROWS]]
+    first, n, hop = clock[ROWS], len(route_ptr) - 1, flows[clock[ROWS]].first_hop
     for k in range(n):
         flow = first + k
-        flows.rate[flow] = 0.0
-        flows.weight[flow] = weight[min(k, len(weight) - 1)]
-        flows.cap[flow] = rate_cap[min(k, len(rate_cap) - 1)]
-        flows.volume[flow] = nbytes[min(k, len(nbytes) - 1)]
-        flows.left[flow] = float(flows.volume[flow])
-        flows.since_ps[flow] = start_ps[min(k, len(start_ps) - 1)]
-        flows.startup_ps[flow] = startup_ps[min(k, len(startup_ps) - 1)]
-        flows.watch[flow] = 1 if watch[min(k, len(watch) - 1)] else 0
-        flows.number[flow] = clock[SIZE] + k
-        flows.first_hop[flow + 1] = hop + route_ptr[k + 1]
-        flows.pending[flow] = 0
-        flows.first_edge[flow] = -1
-        flows.equal[flow] = -1
-        flows.row[flow] = -1
-        flows.next_waiting[flow] = -1
-        flows.position[flow] = -1
-        flows.stopped_by[flow] = -1
-        flows.inside[flow] = 0
-        flows.open_in[flow] = 0
-        flows.odd[flow] = 0
+        flows[flow].rate = 0.0
+        flows[flow].weight = weight[min(k, len(weight) - 1)]
+        flows[flow].cap = rate_cap[min(k, len(rate_cap) - 1)]
+        flows[flow].volume = nbytes[min(k, len(nbytes) - 1)]
+        flows[flow].left = float(flows[flow].volume)
+        flows[flow].since_ps = start_ps[min(k, len(start_ps) - 1)]
+        flows[flow].startup_ps = startup_ps[min(k, len(startup_ps) - 1)]
+        flows[flow].watch = 1 if watch[min(k, len(watch) - 1)] else 0
+        flows[flow].number = clock[SIZE] + k
+        flows[flow + 1].first_hop = hop + route_ptr[k + 1]
+        flows[flow].pending = 0
+        flows[flow].first_edge = -1
+        flows[flow].equal = -1
+        flows[flow].row = -1
+        flows[flow].next_waiting = -1
+        flows[flow].position = -1
+        flows[flow].stopped_by = -1
+        flows[flow].inside = 0
+        flows[flow].open_in = 0
+        flows[flow].odd = 0
         for h in range(route_ptr[k], route_ptr[k + 1]):
-            hops.link[hop + h] = route_link[h]
-            hops.flow[hop + h] = flow
-            hops.next[hop + h] = -1
-            hops.prev[hop + h] = -1
-            hops.share[hop + h] = route_share[min(h, len(route_share) - 1)]
+            hops[hop + h].link = route_link[h]
+            hops[hop + h].flow = flow
+            hops[hop + h].next = -1
+            hops[hop + h].prev = -1
+            hops[hop + h].share = route_share[min(h, len(route_share) - 1)]
 
 
 @kernel
@@ -1176,21 +1170,21 @@ def enqueue(
     clock[UNFINISHED] += n
     for k in range(n):
         flow = first + k
-        if flows.pending[flow] < 0:  # another one stands for it
+        if flows[flow].pending < 0:  # another one stands for it
             continue
         if len(dep) > 0:
             _wait_for(clock, flows, edges, ends, flow, dep, dep_ptr[k], dep_ptr[k + 1])
-        if flows.pending[flow] == 0:
-            at_ps = flows.since_ps[flow] + flows.startup_ps[flow]
+        if flows[flow].pending == 0:
+            at_ps = flows[flow].since_ps + flows[flow].startup_ps
             _push_waiting(clock, flows, lists, recent, flow, at_ps)
-        for h in range(flows.first_hop[flow], flows.first_hop[flow + 1]):
-            share = hops.share[h]
-            if flows.cap[flow] * share >= links.capacity[hops.link[h]]:
-                flows.cap[flow] = np.inf
+        for h in range(flows[flow].first_hop, flows[flow + 1].first_hop):
+            share = hops[h].share
+            if flows[flow].cap * share >= links[hops[h].link].capacity:
+                flows[flow].cap = np.inf
             if not (share <= MOST_EQUAL and share == float(int(share))):
-                flows.odd[flow] = 1
-        if flows.weight[flow] != 1.0 or flows.cap[flow] < np.inf:
-            flows.odd[flow] = 1
+                flows[flow].odd = 1
+        if flows[flow].weight != 1.0 or flows[flow].cap < np.inf:
+            flows[flow].odd = 1
 
 
 @kernel
@@ -1199,52 +1193,52 @@ def clear_ended(engine: tuple[Any, ...]) -> None:
     clock, flows, hops, edges, links, lists, _, recent, _, ends = engine
     rows = clock[ROWS]
     row_now = np.full(rows + 1, -1, np.int32)
-    hop_now = np.full(flows.first_hop[rows] + 1, -1, np.int32)
+    hop_now = np.full(flows[rows].first_hop + 1, -1, np.int32)
     edge_flow, edge_next = edges.flow.copy(), edges.next.copy()
     kept, hop, edge = np.int64(0), np.int64(0), np.int64(0)
     for row in range(rows):
-        if ends[flows.number[row]] < 0:
+        if ends[flows[row].number] < 0:
             row_now[row] = kept
             kept += 1
     kept = np.int64(0)
     for row in range(rows):
         if row_now[row] < 0:
             continue
-        start, end = flows.first_hop[row], flows.first_hop[row + 1]
+        start, end = flows[row].first_hop, flows[row + 1].first_hop
         flows[kept] = flows[row]
-        flows.first_hop[kept] = hop
+        flows[kept].first_hop = hop
         for h in range(start, end):
             hops[hop] = hops[h]
-            hops.flow[hop] = kept
+            hops[hop].flow = kept
             hop_now[h] = hop
             hop += 1
-        waits = flows.first_edge[kept]
-        flows.first_edge[kept] = -1
+        waits = flows[kept].first_edge
+        flows[kept].first_edge = -1
         while waits >= 0:  # listed the other way round from here on: nothing hangs on it
-            edges.flow[edge] = row_now[edge_flow[waits]]
-            edges.next[edge] = flows.first_edge[kept]
-            flows.first_edge[kept] = edge
+            edges[edge].flow = row_now[edge_flow[waits]]
+            edges[edge].next = flows[kept].first_edge
+            flows[kept].first_edge = edge
             edge += 1
             waits = edge_next[waits]
-        flows.equal[kept] = row_now[flows.equal[kept]]
-        flows.next_waiting[kept] = row_now[flows.next_waiting[kept]]
-        if flows.position[kept] < 0:
-            flows.row[kept] = row_now[flows.row[kept]]
+        flows[kept].equal = row_now[flows[kept].equal]
+        flows[kept].next_waiting = row_now[flows[kept].next_waiting]
+        if flows[kept].position < 0:
+            flows[kept].row = row_now[flows[kept].row]
         kept += 1
-    flows.first_hop[kept] = hop
+    flows[kept].first_hop = hop
     for h in range(hop):
-        hops.next[h] = hop_now[hops.next[h]]
-        hops.prev[h] = hop_now[hops.prev[h]]
+        hops[h].next = hop_now[hops[h].next]
+        hops[h].prev = hop_now[hops[h].prev]
     for k in range(len(links)):
-        links.first_hop[k] = hop_now[links.first_hop[k]]
+        links[k].first_hop = hop_now[links[k].first_hop]
     for k in range(clock[ACTIVE]):
-        lists.active[k] = row_now[lists.active[k]]
+        lists[k].active = row_now[lists[k].active]
     for k in range(clock[WAITING]):
-        lists.waiting[k] = row_now[lists.waiting[k]]
+        lists[k].waiting = row_now[lists[k].waiting]
     for k in range(clock[REGION_FLOWS]):
-        lists.region[k] = row_now[lists.region[k]]
+        lists[k].region = row_now[lists[k].region]
     for k in range(len(recent)):
-        recent.bucket[k] = row_now[recent.bucket[k]]
+        recent[k].bucket = row_now[recent[k].bucket]
     clock[ROWS] = kept
     clock[EDGES_USED] = edge
 
@@ -1296,7 +1290,7 @@ class Dense(NamedTuple):
     hop_column: I4
 
 
-@kernel
+@inner_kernel
 def _is_lower(free: F8, rising: F8, slack: F8, level: float) -> Int:
     """Return how many links would be full below a level."""
     lower = 0
@@ -1305,7 +1299,7 @@ def _is_lower(free: F8, rising: F8, slack: F8, level: float) -> Int:
     return lower
 
 
-@kernel
+@inner_kernel
 def _lowest(free: F8, rising: F8) -> Int:
     """Return the column with the lowest level; -1 where nothing rises any more."""
     best = -1
@@ -1315,7 +1309,7 @@ def _lowest(free: F8, rising: F8) -> Int:
     return best
 
 
-@kernel
+@inner_kernel
 def _freeze_row(row: NDArray[np.int16], free: F8, rising: F8, level: float) -> None:
     """Take a row at a level out of all columns."""
     for k in range(len(free)):
@@ -1324,7 +1318,7 @@ def _freeze_row(row: NDArray[np.int16], free: F8, rising: F8, level: float) -> N
         rising[k] -= count
 
 
-@kernel
+@inner_kernel
 def _freeze_flows(
     flows: Table, hops: Table, dense: Any, row: Int, free: F8, rising: F8, level: float
 ) -> None:
@@ -1332,20 +1326,20 @@ def _freeze_flows(
     whole, slot_hop, slot_row, hop_column = dense[2], dense[5], dense[6], dense[9]
     for slot in range(whole[SLOT, row], whole[SLOT, row] + whole[USED, row]):
         if slot_row[slot] == row:
-            flow = hops.flow[slot_hop[slot]]
-            for h in range(flows.first_hop[flow], flows.first_hop[flow + 1]):
-                free[hop_column[h]] -= level * hops.share[h]
-                rising[hop_column[h]] -= hops.share[h]
+            flow = hops[slot_hop[slot]].flow
+            for h in range(flows[flow].first_hop, flows[flow + 1].first_hop):
+                free[hop_column[h]] -= level * hops[h].share
+                rising[hop_column[h]] -= hops[h].share
 
 
-@kernel
+@inner_kernel
 def _copy(source: F8, target: F8) -> None:
     """Copy a row."""
     for k in range(len(source)):
         target[k] = source[k]
 
 
-@kernel
+@inner_kernel
 def _read(reals: F8, whole: I8, row: Int, now: Int) -> float:
     """Return what a row's clock shows now."""
     elapsed = float(now - whole[SINCE, row])
@@ -1354,7 +1348,7 @@ def _read(reals: F8, whole: I8, row: Int, now: Int) -> float:
     )
 
 
-@kernel
+@inner_kernel
 def _take_slots(flows: Table, hops: Table, links: Table, dense: Any, flow: Int) -> None:
     """Give a flow a slot on each of its links."""
     whole, slot_hop, slot_row, hop_slot, hop_column = (
@@ -1364,8 +1358,8 @@ def _take_slots(flows: Table, hops: Table, links: Table, dense: Any, flow: Int) 
         dense[8],
         dense[9],
     )
-    for h in range(flows.first_hop[flow], flows.first_hop[flow + 1]):
-        column = links.column[hops.link[h]]
+    for h in range(flows[flow].first_hop, flows[flow + 1].first_hop):
+        column = links[hops[h].link].column
         slot = whole[SLOT, column] + whole[USED, column]
         whole[USED, column] += 1
         slot_hop[slot] = h
@@ -1374,7 +1368,7 @@ def _take_slots(flows: Table, hops: Table, links: Table, dense: Any, flow: Int) 
         hop_column[h] = column
 
 
-@kernel
+@inner_kernel
 def _give_slots_back(flows: Table, dense: Any, flow: Int) -> None:
     """Let the last slot of each of a flow's links take the place of its own."""
     whole, slot_hop, slot_row, slot_target, hop_slot, hop_column = (
@@ -1385,7 +1379,7 @@ def _give_slots_back(flows: Table, dense: Any, flow: Int) -> None:
         dense[8],
         dense[9],
     )
-    for h in range(flows.first_hop[flow], flows.first_hop[flow + 1]):
+    for h in range(flows[flow].first_hop, flows[flow + 1].first_hop):
         column, slot = hop_column[h], hop_slot[h]
         whole[USED, column] -= 1
         last = whole[SLOT, column] + whole[USED, column]
@@ -1395,7 +1389,7 @@ def _give_slots_back(flows: Table, dense: Any, flow: Int) -> None:
         hop_slot[slot_hop[slot]] = slot
 
 
-@kernel
+@inner_kernel
 def _join_row(
     clock: I8, flows: Table, hops: Table, dense: Any, flow: Int, row: Int, left: float
 ) -> None:
@@ -1409,35 +1403,35 @@ def _join_row(
         whole[FIRST, row] = -1
         whole[SINCE, row] = clock[NOW]
     target = _read(reals, whole, row, clock[NOW]) + left
-    flows.row[flow] = row
-    flows.target[flow] = target
+    flows[flow].row = row
+    flows[flow].target = target
     whole[MOVED, row] = 1
     whole[MEMBERS, row] += 1
     if target < reals[TARGET, row]:
         reals[TARGET, row] = target
         whole[FIRST, row] = flow
-    for h in range(flows.first_hop[flow], flows.first_hop[flow + 1]):
-        matrix[row, hop_column[h]] += hops.share[h]
+    for h in range(flows[flow].first_hop, flows[flow + 1].first_hop):
+        matrix[row, hop_column[h]] += hops[h].share
         slot_row[hop_slot[h]] = row
         if hop_column[h] == row:
             slot_target[hop_slot[h]] = target
 
 
-@kernel
+@inner_kernel
 def _leave_row(flows: Table, hops: Table, dense: Any, flow: Int) -> None:
     """Take a flow out of its row."""
     matrix, reals, whole, hop_column = dense[0], dense[1], dense[2], dense[9]
-    row = np.int64(flows.row[flow])
+    row = np.int64(flows[flow].row)
     whole[MOVED, row] = 1
     whole[MEMBERS, row] -= 1
     if whole[FIRST, row] == flow:
         whole[FIRST, row] = -1
         reals[TARGET, row] = -1.0  # until it is looked for, nobody is before it
-    for h in range(flows.first_hop[flow], flows.first_hop[flow + 1]):
-        matrix[row, hop_column[h]] -= hops.share[h]
+    for h in range(flows[flow].first_hop, flows[flow + 1].first_hop):
+        matrix[row, hop_column[h]] -= hops[h].share
 
 
-@kernel
+@inner_kernel
 def _gather(clock: I8, flows: Table, hops: Table, dense: Any, column: Int) -> None:
     """Move the rising flows of a link that are in other rows to its own."""
     reals, whole, slot_hop, slot_row = dense[1], dense[2], dense[5], dense[6]
@@ -1445,13 +1439,13 @@ def _gather(clock: I8, flows: Table, hops: Table, dense: Any, column: Int) -> No
         row = np.int64(slot_row[slot])
         if row != column and whole[PLACE, row] == UNPLACED:
             clock[TOUCHED] += 1
-            flow = np.int64(hops.flow[slot_hop[slot]])
-            left = flows.target[flow] - _read(reals, whole, row, clock[NOW])
+            flow = np.int64(hops[slot_hop[slot]].flow)
+            left = flows[flow].target - _read(reals, whole, row, clock[NOW])
             _leave_row(flows, hops, dense, flow)
             _join_row(clock, flows, hops, dense, flow, column, left)
 
 
-@kernel
+@inner_kernel
 def _next_row(reals: F8, whole: I8, at: Int, ahead: Int) -> Int:
     """Return the lowest of the next few rows of the last filling's order; -1 if there is none."""
     column, seen = -1, 0
@@ -1470,7 +1464,7 @@ def _next_row(reals: F8, whole: I8, at: Int, ahead: Int) -> Int:
     return column
 
 
-@kernel
+@inner_kernel
 def _fill_rows(clock: I8, flows: Table, hops: Table, links: Table, dense: Any) -> Int:
     """Freeze rows in the order of their levels, from the last snapshot below all changes.
 
@@ -1550,7 +1544,7 @@ def _fill_rows(clock: I8, flows: Table, hops: Table, links: Table, dense: Any) -
     return first
 
 
-@kernel
+@inner_kernel
 def _first_of_row(hops: Table, dense: Any, row: Int) -> None:
     """Look for the flow of a row that will end first."""
     reals, whole, slot_hop, slot_row, slot_target = dense[1], dense[2], dense[5], dense[6], dense[7]
@@ -1559,10 +1553,10 @@ def _first_of_row(hops: Table, dense: Any, row: Int) -> None:
         if slot_row[slot] == row and slot_target[slot] < best:
             best, first = slot_target[slot], slot
     reals[TARGET, row] = best
-    whole[FIRST, row] = hops.flow[slot_hop[first]]
+    whole[FIRST, row] = hops[slot_hop[first]].flow
 
 
-@kernel
+@inner_kernel
 def _end_of(target: float, served: float, low: float, level: float, since: Int) -> Int:
     """Return when a row's clock will show a target."""
     duration = float(max(0.0, (target - served) - low) / level * PS_PER_S)
@@ -1570,7 +1564,7 @@ def _end_of(target: float, served: float, low: float, level: float, since: Int) 
     return end
 
 
-@kernel
+@inner_kernel
 def _reallocate_rows(clock: I8, flows: Table, hops: Table, links: Table, dense: Any) -> None:
     """Fill the rows anew; set the clocks of those whose level changed; find the next end."""
     reals, whole = dense[1:3]
@@ -1606,7 +1600,7 @@ def _reallocate_rows(clock: I8, flows: Table, hops: Table, links: Table, dense: 
     clock[CHANGED_LINKS] = 0
 
 
-@kernel
+@inner_kernel
 def _build_rows(
     clock: I8, flows: Table, hops: Table, links: Table, lists: Table, levels: Table, dense: Any
 ) -> None:
@@ -1616,70 +1610,70 @@ def _build_rows(
     clock[COLUMNS] = n
     clock[CROWD] = clock[ACTIVE]
     for link in range(len(links)):
-        links.column[link] = -1
+        links[link].column = -1
     for k in range(n):
-        link = k if n == len(links) - 1 else links.busy[k]
-        links.column[link] = k
+        link = k if n == len(links) - 1 else links[k].busy
+        links[link].column = k
         whole[LINK, k] = link
         whole[PLACE, k] = UNPLACED
         whole[END, k] = NEVER
         whole[SLOT, k] = slots
-        slots += links.crowd[link] + links.crowd[link] // 2 + SPARE_SLOTS
+        slots += links[link].crowd + links[link].crowd // 2 + SPARE_SLOTS
         whole[SLOT_END, k] = slots
-        reals[SLACK, k] = SAME_LEVEL * links.capacity[link]
-        free_then[0, k] = links.capacity[link]
+        reals[SLACK, k] = SAME_LEVEL * links[link].capacity
+        free_then[0, k] = links[link].capacity
         open_then[0, k] = 0.0
-        h = links.first_hop[link]
+        h = links[link].first_hop
         while h >= 0:
-            open_then[0, k] += hops.share[h]
-            h = hops.next[h]
+            open_then[0, k] += hops[h].share
+            h = hops[h].next
     for k in range(clock[ACTIVE]):
-        flow = lists.active[k]
+        flow = lists[k].active
         _take_slots(flows, hops, links, dense, flow)
-        elapsed = float(now - flows.since_ps[flow])
-        left = max(0.0, flows.left[flow] - flows.rate[flow] * elapsed / PS_PER_S)
-        row = np.int64(links.column[flows.stopped_by[flow]])
+        elapsed = float(now - flows[flow].since_ps)
+        left = max(0.0, flows[flow].left - flows[flow].rate * elapsed / PS_PER_S)
+        row = np.int64(links[flows[flow].stopped_by].column)
         _join_row(clock, flows, hops, dense, flow, row, left)
     rows = np.int64(0)
     for k in range(n):
         if whole[MOVED, k] != 0:
-            levels.level[rows] = links.stop_level[whole[LINK, k]]
-            levels.of[rows] = k
+            levels[rows].level = links[whole[LINK, k]].stop_level
+            levels[rows].of = k
             rows += 1
     for k in range(rows // 2 - 1, -1, -1):
         _sink_level(levels, k, rows)
     clock[STEPS] = rows
     for k in range(rows):
-        whole[ORDER, k] = levels.of[0]
+        whole[ORDER, k] = levels[0].of
         last = rows - 1 - k
-        levels.level[0] = levels.level[last]
-        levels.of[0] = levels.of[last]
+        levels[0].level = levels[last].level
+        levels[0].of = levels[last].of
         _sink_level(levels, TOP, last)
     clock[LOWEST] = 0
     clock[STALE] = 1
 
 
-@kernel
+@inner_kernel
 def _unpack_rows(clock: I8, flows: Table, lists: Table, blocks: Table, dense: Any) -> None:
     """Write each active flow's own rate, bytes left and end."""
     reals, whole = dense[1:3]
     for k in range(clock[ACTIVE]):
-        flow = lists.active[k]
-        row = flows.row[flow]
+        flow = lists[k].active
+        row = flows[flow].row
         if row < 0:
             continue  # it has just started
         served, low, level = reals[SERVED, row], reals[SERVED_LOW, row], reals[LEVEL, row]
-        flows.rate[flow] = level
-        flows.stopped_by[flow] = whole[LINK, row]
-        flows.since_ps[flow] = whole[SINCE, row]
-        flows.left[flow] = max(0.0, (flows.target[flow] - served) - low)
-        lists.due_ps[k] = NEVER
+        flows[flow].rate = level
+        flows[flow].stopped_by = whole[LINK, row]
+        flows[flow].since_ps = whole[SINCE, row]
+        flows[flow].left = max(0.0, (flows[flow].target - served) - low)
+        lists[k].due_ps = NEVER
         if level > 0.0:
-            lists.due_ps[k] = _end_of(flows.target[flow], served, low, level, whole[SINCE, row])
-        blocks.dirty[k >> BLOCK_BITS] = 1
+            lists[k].due_ps = _end_of(flows[flow].target, served, low, level, whole[SINCE, row])
+        blocks[k >> BLOCK_BITS].dirty = 1
 
 
-@kernel
+@inner_kernel
 def _end_rows_due(
     clock: I8,
     flows: Table,
@@ -1713,23 +1707,23 @@ def _end_rows_due(
                 end = _end_of(slot_target[slot], served, low, level, whole[SINCE, row])
                 if end <= now:
                     _note_held(clock, end)
-                    lists.batch[n] = hops.flow[slot_hop[slot]]
+                    lists[n].batch = hops[slot_hop[slot]].flow
                     n += 1
     _sort_ids(lists.batch, n)
     for k in range(n):
-        flow = lists.batch[k]
-        place = whole[PLACE, flows.row[flow]]
+        flow = lists[k].batch
+        place = whole[PLACE, flows[flow].row]
         clock[LOWEST] = min(clock[LOWEST], place)
-        for h in range(flows.first_hop[flow], flows.first_hop[flow + 1]):
+        for h in range(flows[flow].first_hop, flows[flow + 1].first_hop):
             for snapshot in range(place // STRIDE + 1):
-                open_then[snapshot, hop_column[h]] -= hops.share[h]
+                open_then[snapshot, hop_column[h]] -= hops[h].share
         _leave_row(flows, hops, dense, flow)
         _give_slots_back(flows, dense, flow)
         _deactivate(clock, flows, hops, links, lists, blocks, flow)
         _finish(clock, flows, hops, edges, links, lists, recent, ends, flow)
 
 
-@kernel
+@inner_kernel
 def _hold_back_rows(clock: I8, lists: Table, dense: Any) -> Int:
     """Do as `_hold_back` does, with rows."""
     reals, whole, slot_row, slot_target = dense[1], dense[2], dense[6], dense[7]
@@ -1747,47 +1741,47 @@ def _hold_back_rows(clock: I8, lists: Table, dense: Any) -> Int:
     return int(last)
 
 
-@kernel
+@inner_kernel
 def _lower(clock: I8, flows: Table, hops: Table, links: Table, dense: Any, flow: Int) -> None:
     """Lower `LOWEST` to a snapshot before which one more flow fills none of its links."""
     _, reals, whole, free_then, open_then = dense[:5]
     snapshot = clock[LOWEST] // STRIDE
-    for h in range(flows.first_hop[flow], flows.first_hop[flow + 1]):
-        column = links.column[hops.link[h]]
+    for h in range(flows[flow].first_hop, flows[flow + 1].first_hop):
+        column = links[hops[h].link].column
         snapshot = min(snapshot, whole[PLACE, column] // STRIDE)
         while snapshot > 0:
             level = reals[LEVEL, whole[ORDER, snapshot * STRIDE - 1]]
-            if free_then[snapshot, column] > level * (open_then[snapshot, column] + hops.share[h]):
+            if free_then[snapshot, column] > level * (open_then[snapshot, column] + hops[h].share):
                 break
             snapshot -= 1
     clock[LOWEST] = min(clock[LOWEST], snapshot * STRIDE)
 
 
-@kernel
+@inner_kernel
 def _start_in_rows(
     clock: I8, flows: Table, hops: Table, links: Table, lists: Table, dense: Any, n: Int
 ) -> None:
     """Put flows that start into rows, or say that they are unfit for it."""
     whole, open_then = dense[2], dense[4]
     for k in range(n):
-        for h in range(flows.first_hop[lists.batch[k]], flows.first_hop[lists.batch[k] + 1]):
-            column = links.column[hops.link[h]]
+        for h in range(flows[lists[k].batch].first_hop, flows[lists[k].batch + 1].first_hop):
+            column = links[hops[h].link].column
             if column < 0 or open_then[0, column] + MOST_EQUAL > MOST_SHARES:
                 clock[UNFIT] = 1
-            elif whole[SLOT, column] + links.crowd[hops.link[h]] > whole[SLOT_END, column]:
+            elif whole[SLOT, column] + links[hops[h].link].crowd > whole[SLOT_END, column]:
                 clock[UNFIT] = CRAMPED if clock[UNFIT] == 0 else clock[UNFIT]
     if clock[ODD_FLOWS] > 0:
         clock[UNFIT] = 1
     if clock[UNFIT] != 0:
         return
     for k in range(n):
-        flow = lists.batch[k]
-        row = np.int64(links.column[hops.link[flows.first_hop[flow]]])
+        flow = lists[k].batch
+        row = np.int64(links[hops[flows[flow].first_hop].link].column)
         _lower(clock, flows, hops, links, dense, flow)
-        for h in range(flows.first_hop[flow], flows.first_hop[flow + 1]):
-            column = links.column[hops.link[h]]
+        for h in range(flows[flow].first_hop, flows[flow + 1].first_hop):
+            column = links[hops[h].link].column
             for snapshot in range(clock[LOWEST] // STRIDE + 1):
-                open_then[snapshot, column] += hops.share[h]
+                open_then[snapshot, column] += hops[h].share
             if whole[PLACE, column] < whole[PLACE, row]:
                 row = column
         if whole[PLACE, row] == UNPLACED:  # nothing there yet: into the order, at its end
@@ -1795,7 +1789,7 @@ def _start_in_rows(
             whole[ORDER, clock[STEPS]] = row
             clock[STEPS] += 1
         _take_slots(flows, hops, links, dense, flow)
-        _join_row(clock, flows, hops, dense, flow, row, float(flows.volume[flow]))
+        _join_row(clock, flows, hops, dense, flow, row, float(flows[flow].volume))
 
 
 @kernel
@@ -1816,7 +1810,7 @@ def work_dense(engine: tuple[Any, ...], dense: tuple[Any, ...], limit_ps: Int, u
         _reallocate_rows(clock, flows, hops, links, dense)
     clock[REPORTED] = 0
     while True:
-        due = clock[WAITING] > 0 and lists.waiting_ps[0] <= clock[NOW]
+        due = clock[WAITING] > 0 and lists[0].waiting_ps <= clock[NOW]
         if clock[STALE] != 0 and clock[NOW] == limit_ps and not due and until != NO_EVENT:
             return int(limit_ps)
         if clock[STALE] != 0 and not due:
@@ -1827,7 +1821,7 @@ def work_dense(engine: tuple[Any, ...], dense: tuple[Any, ...], limit_ps: Int, u
         if clock[TOLERANCE] > 0 and now < NEVER:
             now = _hold_back_rows(clock, lists, dense)
         if clock[WAITING] > 0:
-            now = min(now, lists.waiting_ps[0])
+            now = min(now, lists[0].waiting_ps)
         if now > limit_ps or now == NEVER or until == NO_EVENT:
             return int(now)
         clock[NOW] = now

@@ -97,18 +97,16 @@ def first_fault(
 def flow_on_cycle(first: int, dep_ptr: I8, dep: I8) -> int:
     """Return a row of this post that waits for itself in the end, or -1."""
     n = len(dep_ptr) - 1
-    pending = np.zeros(n, np.int64)
-    edge_of = np.full(n, -1, np.int64)
-    edge_next = np.full(len(dep), -1, np.int64)
-    waiter = np.zeros(len(dep), np.int64)
+    pending, edge_of = np.zeros(n, np.int64), np.zeros(n, np.int64)  # edges count from 1
+    edge_next, waiter = np.zeros(len(dep) + 1, np.int64), np.zeros(len(dep) + 1, np.int64)
     for k in range(n):
         for j in range(dep_ptr[k], dep_ptr[k + 1]):
             before = dep[j] - first
-            waiter[j] = k
+            waiter[j + 1] = k
             if before >= 0:
                 pending[k] += 1
-                edge_next[j] = edge_of[before]
-                edge_of[before] = j
+                edge_next[j + 1] = edge_of[before]
+                edge_of[before] = j + 1
     ready = np.zeros(n, np.int64)
     count = 0
     for k in range(n):
@@ -119,7 +117,7 @@ def flow_on_cycle(first: int, dep_ptr: I8, dep: I8) -> int:
     while done < count:
         j = edge_of[ready[done]]
         done += 1
-        while j >= 0:
+        while j > 0:
             pending[waiter[j]] -= 1
             if pending[waiter[j]] == 0:
                 ready[count] = waiter[j]

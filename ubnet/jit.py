@@ -37,7 +37,21 @@ def kernel(function: F) -> F:
     callable
         The compiled dispatcher, or the function itself under ``NUMBA_DISABLE_JIT=1``.
     """
-    compiled = numba.njit(cache=True, fastmath=False, nogil=True)(function)
+    return _compiled(function)
+
+
+def inner_kernel(function: F) -> F:
+    """Compile a kernel that only other kernels call, never Python.
+
+    It has no entry from Python, whose unpacking of every array is a seventh of what it costs to
+    compile a kernel. Parameters and result are those of `kernel`.
+    """
+    return _compiled(function, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+
+
+def _compiled(function: F, **options: bool) -> F:
+    njit = cast(Any, numba.njit)  # whose types do not know of every option
+    compiled = njit(cache=True, fastmath=False, nogil=True, **options)(function)
     files = getattr(getattr(compiled, "_cache", None), "_cache_file", None)
     if files is not None:
         files._load_index = _survive_unreadable(files._load_index)
