@@ -119,8 +119,7 @@ def _two_rings(name: str) -> Callable[[int, int], Schedule]:
         builder = ScheduleBuilder(f"all_reduce {name}", ranks, [count, count, 0], in_order=True)
         work = _start(builder, ranks, count)
         both = rings(ORDERS[name](ranks), *split(count, ranks))
-        around(work, both, 1, REDUCE)
-        around(work, both, 0, COPY)
+        around(work, both, 1, REDUCE, COPY)
         return builder.build()
 
     return two_rings

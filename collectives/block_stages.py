@@ -46,13 +46,13 @@ def gather_ring(work: Work, team: Team) -> None:
     around(work, [team], 0, COPY)
 
 
-def around(work: Work, rings: Sequence[Team], ahead: int, kind: int) -> None:
-    """Send block j of each ring on n - 1 hops, the first from member j + `ahead`."""
+def around(work: Work, rings: Sequence[Team], ahead: int, *kinds: int) -> None:
+    """Send block j of each ring on n - 1 hops of each kind, the first from member j + `ahead`."""
     members = rings[0].members
     ranks, start, size = (np.stack(column) for column in zip(*rings, strict=True))
     ring, group, block = np.nonzero(size)
     start, size = start[ring, group, block], size[ring, group, block]
-    hop = np.arange(members - 1)[:, None]
+    hop = np.arange(len(kinds) * (members - 1))[:, None]
     src, dst = (ranks[ring, group, (block + ahead + hop + k) % members] for k in (0, 1))
     ready = work.ready
     brought = len(work.builder) + np.arange(src.size).reshape(src.shape) - len(block)
@@ -65,9 +65,15 @@ def around(work: Work, rings: Sequence[Team], ahead: int, kind: int) -> None:
         size,
         src_buf=work.buf,
         dst_buf=work.buf,
-        kind=kind,
-        # What brought a piece has waited for the rank that now passes it on.
-        after=np.stack([np.where(hop > 0, brought, ready[src]), ready[dst]], axis=-1),
+        kind=np.repeat(kinds, members - 1)[:, None],
+        # What brought a piece has waited for the ranks that it came by.
+        after=np.stack(
+            [
+                np.where(hop > 0, brought, ready[src]),
+                np.where(hop < members - 1, ready[dst], -1),
+            ],
+            axis=-1,
+        ),
     )
     work.touch(src, ids)
     work.touch(dst[-1:], ids[-1:])  # on the way, the next hop waits for the one that arrived

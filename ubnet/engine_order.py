@@ -7,8 +7,8 @@ becomes a flow of its own, which needs no engine and begins when the data is the
 follow those of the step before on the same engine. Transfers of one step share it as ever.
 """
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,10 +16,6 @@ from numpy.typing import NDArray
 from ubnet.compressed_rows import pointers
 from ubnet.fabric import Ints
 from ubnet.schedule import Schedule
-from ubnet.transport import FlowColumns
-
-if TYPE_CHECKING:
-    from ubnet.schedule_flows import ScheduleFlows
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,74 +73,46 @@ class EngineOrder:
         earlier[place] = held[queue[begin + number]]
         return cls(held, count, earlier)
 
+    @classmethod
+    def none(cls) -> "EngineOrder":
+        """Return an order that nothing keeps."""
+        return cls(*np.zeros((3, 0), dtype=np.int64))
+
+    def added_to(self, ptr: Ints, dep: Ints, first_start: int) -> tuple[Ints, Ints]:
+        """Return what each flow waits for once start-ups are flows that wait for the data.
+
+        Parameters
+        ----------
+        ptr, dep : ndarray of int64
+            What the flows wait for without any order, in compressed rows.
+        first_start : int
+            Where the rows of start-ups are put in; their transfers wait for them instead, and for
+            their engine.
+        """
+        if not len(self.held):
+            return ptr, dep
+        held, lengths = self.held, np.diff(ptr)
+        is_held = np.zeros(len(lengths), dtype=bool)
+        is_held[held] = True
+        now = lengths.copy()
+        now[held] = 1 + self.count
+        ptr = pointers(np.concatenate([now[:first_start], lengths[held], now[first_start:]]))
+        first, last = ptr[first_start], ptr[first_start + len(held)]
+        made = np.empty(ptr[-1], dtype=np.int64)
+        of_start = np.repeat(is_held, lengths)
+        made[first:last] = dep[of_start]
+        as_before = np.repeat(~is_held[:first_start], now[:first_start])
+        rest = dep[~of_start]
+        behind = len(rest) - (ptr[-1] - last)
+        made[:first][as_before] = rest[:behind]
+        made[last:] = rest[behind:]
+        of_engine = ~as_before
+        of_engine[ptr[held]] = False
+        made[:first][of_engine] = self.earlier
+        made[ptr[held]] = first_start + np.arange(len(held))
+        return ptr, made
+
 
 def _small(values: NDArray[np.integer[Any]]) -> NDArray[np.integer[Any]]:
     """Return numbers from 0 on in the smallest type: numpy sorts two bytes much faster."""
     return values.astype(np.min_scalar_type(int(values.max(initial=0))))
-
-
-def in_engine_order(flows: "ScheduleFlows", order: EngineOrder) -> "ScheduleFlows":
-    """Return the flows of a schedule with start-ups of their own and engines that keep the order.
-
-    Parameters
-    ----------
-    flows : ScheduleFlows
-        The flows of the schedule, all sharing their engines.
-    order : EngineOrder
-        Which of their bytes follow which.
-    """
-    first_start = flows.operations + flows.passes
-    ptr, dep = _waits(flows, order, first_start)
-    held = order.held
-    return replace(
-        flows,
-        columns=_columns(flows, held, first_start),
-        dep_ptr=ptr,
-        dep=dep,
-        flow_ranks=_between(flows.flow_ranks, first_start, flows.flow_ranks[held]),
-        starts=len(held),
-    )
-
-
-def _waits(flows: "ScheduleFlows", order: EngineOrder, first_start: int) -> tuple[Ints, Ints]:
-    """Return what each flow waits for: start-ups for the data, transfers for their engine."""
-    held, lengths = order.held, np.diff(flows.dep_ptr)
-    is_held = np.zeros(len(lengths), dtype=bool)
-    is_held[held] = True
-    now = lengths.copy()
-    now[held] = 1 + order.count
-    ptr = pointers(_between(now, first_start, lengths[held]))
-    first, last = ptr[first_start], ptr[first_start + len(held)]
-    dep = np.empty(ptr[-1], dtype=np.int64)
-    of_start = np.repeat(is_held, lengths)
-    dep[first:last] = flows.dep[of_start]
-    as_before = np.repeat(~is_held[:first_start], now[:first_start])
-    rest = flows.dep[~of_start]
-    dep[:first][as_before] = rest[: len(rest) - (ptr[-1] - last)]
-    dep[last:] = rest[len(rest) - (ptr[-1] - last) :]
-    of_engine = ~as_before
-    of_engine[ptr[held]] = False
-    dep[:first][of_engine] = order.earlier
-    dep[ptr[held]] = first_start + np.arange(len(held))
-    return ptr, dep
-
-
-def _columns(flows: "ScheduleFlows", held: Ints, first_start: int) -> FlowColumns:
-    """Put rows without bytes for the start-ups in front of the ends of ranks."""
-    c = flows.columns
-    startup = _between(c.startup_ps, first_start, c.startup_ps[held])
-    startup[held] = 0
-    zeros = np.zeros(len(held), dtype=np.int64)
-    return replace(
-        c,
-        nbytes=_between(c.nbytes, first_start, zeros),
-        startup_ps=startup,
-        route_ptr=_between(c.route_ptr, first_start, zeros + c.route_ptr[first_start]),
-        rate_cap=_between(c.rate_cap, first_start, np.full(len(held), np.inf)),
-        latency_ps=_between(c.latency_ps, first_start, zeros),
-    )
-
-
-def _between(column: NDArray[Any], first: int, rows: NDArray[Any]) -> NDArray[Any]:
-    """Return a column with further rows in front of row `first`."""
-    return np.concatenate([column[:first], rows, column[first:]])

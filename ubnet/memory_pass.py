@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from ubnet.compressed_rows import number_of
 from ubnet.schedule import Schedule
 
 Ints = NDArray[np.int64]
@@ -33,7 +34,7 @@ class MemoryPasses:
         s = schedule
         member = np.flatnonzero(s.reduces)
         key = s.step[member].astype(np.int64) * s.ranks + s.dst[member]
-        found, number = np.unique(key, return_inverse=True)
+        found, number = number_of(key)
         # Exact: whole numbers far below 2**53.
         elements = np.bincount(number, s.count[member], len(found)).astype(np.int64)
         return cls(member, number, found % max(s.ranks, 1), elements)

@@ -5,16 +5,17 @@ one per start-up where an engine takes transfers in order, then one of zero byte
 ends when all that the rank sends or receives has ended.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ubnet.compressed_rows import owners, pointers, row_lengths, take_rows
-from ubnet.engine_order import EngineOrder, in_engine_order
+from ubnet.compressed_rows import number_of, owners, pointers, take_rows
+from ubnet.engine_order import EngineOrder
 from ubnet.errors import ScheduleError
 from ubnet.fabric import PACKAGE, SELF, Fabric
+from ubnet.flow_waits import flow_waits
 from ubnet.memory import memory_resources
 from ubnet.memory_pass import MemoryPasses
 from ubnet.schedule import Schedule
@@ -22,7 +23,6 @@ from ubnet.schedule_check import check_passes
 from ubnet.transport import WRITE, FlowColumns, Transport
 
 Ints = NDArray[np.int64]
-Mask = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,14 +37,16 @@ class ScheduleFlows:
     dep_ptr, dep : ndarray of int64
         The flows that each waits for; a memory pass comes behind all operations, so that what
         waits for one of its reductions waits for a later row.
-    operations, passes, starts : int
-        How many flows of each sort there are; the ends of ranks come last.
+    operations, passes : int
+        How many flows of each sort there are; then come the start-ups, the ends of ranks last.
     done_flow : ndarray of int64, shape (operations,)
         The flow with which an operation has ended: its memory pass, or its own.
     flow_ranks : ndarray of int64, shape (flows, 2)
         The ranks that must have arrived before a flow can be posted.
     weight : ndarray of float64, shape (flows,), or None
         Weight of each flow where it shares a resource; None: all alike.
+    held : ndarray of int64, shape (starts,)
+        The transfers whose start-up is a flow of its own, in the order of these flows.
     """
 
     columns: FlowColumns
@@ -55,7 +57,7 @@ class ScheduleFlows:
     done_flow: Ints
     flow_ranks: Ints
     weight: NDArray[np.float64] | None = None
-    starts: int = 0
+    held: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
 
     def __len__(self) -> int:
         return len(self.columns.nbytes)
@@ -70,7 +72,7 @@ class ScheduleFlows:
     @property
     def rank_end(self) -> Ints:
         """The flow that ends when a rank has nothing left to send or receive, shape (ranks,)."""
-        return np.arange(self.operations + self.passes + self.starts, len(self))
+        return np.arange(self.operations + self.passes + len(self.held), len(self))
 
     def post_arguments(self) -> dict[str, Any]:
         """Return the arguments of `FlowSim.post` for all flows at once, on an engine of its own."""
@@ -169,26 +171,27 @@ def schedule_flows(
     done = np.arange(len(s))
     done[passes.member] = len(s) + passes.number
     everybody = np.arange(s.ranks)
-    ends = [np.concatenate([end, passes.rank, everybody]) for end in (s.src, s.dst)]
     order = _engine_order(s, fabric, place, transport, op)
-    flows = ScheduleFlows(
-        _columns(s, transfers, moved, passes, memory_resources(fabric)[place], itemsize),
-        *_dependencies(s, passes, done, order, op),
+    held = order.held
+    ends = [np.concatenate([e, passes.rank, e[held], everybody]) for e in (s.src, s.dst)]
+    return ScheduleFlows(
+        _columns(s, transfers, moved, passes, held, memory_resources(fabric)[place], itemsize),
+        *order.added_to(*flow_waits(s, passes, done, order, op), len(s) + len(passes.rank)),
         operations=len(s),
         passes=len(passes.rank),
         done_flow=done,
         flow_ranks=np.stack(ends, axis=1),
+        held=held,
     )
-    return in_engine_order(flows, order) if order else flows
 
 
 def _engine_order(
     schedule: Schedule, fabric: Fabric, place: Ints, transport: Transport, op: str
-) -> EngineOrder | None:
+) -> EngineOrder:
     """Return which transfers follow each other on an engine, where the schedule is in order."""
     s = schedule
     if not s.in_order:
-        return None
+        return EngineOrder.none()
     near = fabric.distance(place[s.src], place[s.dst]) <= _own_link(transport)
     engine = (s.src if op == WRITE else s.dst) * 2 + near
     return EngineOrder.of(s, np.where(s.transfers, engine, -1))
@@ -214,6 +217,8 @@ def fan_out(
     active, passive, step = active[moved], passive[moved], s.step[moved].astype(np.int64)
     counts = fabric.distance(place[active], place[passive]) > _own_link(transport)
     fan = (step - step.min()) * s.ranks + active
+    if len(number_of(fan)[0]) == len(moved):
+        return np.ones(len(moved), dtype=np.int64)
     key = (fan * 2 + counts) * s.ranks + passive
     order = np.argsort(key, kind="stable")
     fan, key, counts = fan[order], key[order], counts[order]
@@ -231,15 +236,17 @@ def _columns(
     transfers: FlowColumns,
     moved: Ints,
     passes: MemoryPasses,
+    held: Ints,
     memory: Ints,
     itemsize: int,
 ) -> FlowColumns:
-    """Put transfers and passes into the rows of all flows; the others move nothing.
+    """Put transfers, passes and start-ups into the rows of all flows; the others move nothing.
 
     `memory` is the resource of every rank's memory, -1 where it costs no time.
     """
     first_pass = len(schedule)
-    total = first_pass + len(passes.rank) + schedule.ranks
+    first_start = first_pass + len(passes.rank)
+    total = first_start + len(held) + schedule.ranks
     touched = memory[passes.rank]
     costly = np.flatnonzero(touched >= 0)
     hops, nbytes, startup, latency = np.zeros((4, total), dtype=np.int64)
@@ -249,69 +256,9 @@ def _columns(
     nbytes[moved] = transfers.nbytes
     nbytes[first_pass + costly] = passes.elements[costly] * itemsize
     startup[moved], latency[moved] = transfers.startup_ps, transfers.latency_ps
+    startup[first_start : first_start + len(held)] = startup[held]
+    startup[held] = 0
     cap[moved] = transfers.rate_cap
     link = np.concatenate([transfers.route_link, touched[costly]])
     share = np.concatenate([transfers.route_share, np.ones(len(costly))])
     return FlowColumns(nbytes, startup, pointers(hops), link, share, cap, latency)
-
-
-def _dependencies(
-    schedule: Schedule, passes: MemoryPasses, done: Ints, order: EngineOrder | None, op: str
-) -> tuple[Ints, Ints]:
-    """Return what every flow waits for: operations, passes, then the ends of ranks."""
-    s = schedule
-    lengths = np.diff(s.dep_ptr)
-    given = (lengths == 0) & ~s.transfers & ~s.reduces
-    awaited_by_src, awaited_by_dst, own = _awaited(s, lengths)
-    if order is not None:
-        (awaited_by_src if op == WRITE else awaited_by_dst)[order.earlier] = True
-    end_ptr, end_dep = _rank_ends(s, passes, awaited_by_src | given, awaited_by_dst | given)
-    # What is there from the beginning on one of a flow's own ranks need not be waited for.
-    needed = ~(own & given[s.dep])
-    arrived = passes.member[np.argsort(passes.number, kind="stable")]
-    rows = [
-        row_lengths(s.dep_ptr, needed),
-        np.bincount(passes.number, minlength=len(passes.rank)),
-        np.diff(end_ptr),
-    ]
-    dep = np.concatenate([done[s.dep[needed]], arrived, end_dep])
-    return pointers(np.concatenate(rows)), dep
-
-
-def _awaited(schedule: Schedule, lengths: Ints) -> tuple[Mask, Mask, Mask]:
-    """Return for which operations another one of the same rank waits, and a mask of dependencies.
-
-    The first mask is for the source of each operation, the second for its destination; the third
-    says which dependencies are on an operation whose source takes part in what waits.
-    """
-    s = schedule
-    narrow = np.min_scalar_type(s.ranks)
-    ends = s.src.astype(narrow), s.dst.astype(narrow)
-    later = [np.repeat(end, lengths) for end in ends]
-    masks = []
-    for end in ends:
-        rank = end[s.dep]
-        same = (rank == later[0]) | (rank == later[1])
-        awaited = np.zeros(len(s), dtype=bool)
-        awaited[s.dep[same]] = True
-        masks += [awaited, same]
-    return masks[0], masks[2], masks[1]
-
-
-def _rank_ends(
-    schedule: Schedule, passes: MemoryPasses, awaited_by_src: Mask, awaited_by_dst: Mask
-) -> tuple[Ints, Ints]:
-    """Return which flows each rank's end waits for, in compressed rows.
-
-    A flow for which another one of the same rank waits need not be waited for twice.
-    """
-    s = schedule
-    sent = np.flatnonzero(~awaited_by_src)
-    received = np.flatnonzero(~awaited_by_dst & ~s.reduces & (s.src != s.dst))
-    awaited_passes = np.zeros(len(passes.rank), dtype=bool)
-    awaited_passes[passes.number[awaited_by_dst[passes.member]]] = True
-    open_passes = np.flatnonzero(~awaited_passes)
-    rank = np.concatenate([s.src[sent], s.dst[received], passes.rank[open_passes]])
-    flow = np.concatenate([sent, received, len(s) + open_passes])
-    order = np.argsort(rank, kind="stable")
-    return pointers(np.bincount(rank, minlength=s.ranks)), flow[order]

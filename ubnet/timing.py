@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ubnet.compressed_rows import owners
+from ubnet.compressed_rows import number_of, owners
 from ubnet.fabric import Fabric, Floats
 from ubnet.flowsim import FlowSim
 from ubnet.idle_time import choose_transport
@@ -162,7 +162,7 @@ def pick_transport(
         return fabric.automatic_transports(plane)[0], "nothing crosses the fabric"
     active = s.dst if op == READ else s.src
     key = s.step[moved].astype(np.int64) * s.ranks + active[moved]
-    _, fan = np.unique(key, return_inverse=True)
+    _, fan = number_of(key - key.min())
     total = np.bincount(fan, s.count[moved])
     src, dst = endpoints[s.src[moved]], endpoints[s.dst[moved]]
     way = np.where(fan == total.argmax(), fabric.distance(src, dst), -1)
