@@ -1,4 +1,4 @@
-"""Run a script of OSU's with few repetitions: ``ubnet run -n 2 tests/short_demo.py osu_bw.py 1024``.
+"""Run a script of OSU with few repetitions: ``ubnet run -n 2 tests/short_demo.py osu_bw.py 1024``.
 
 The script itself stays as it is: its one function takes the numbers as arguments. The second
 argument is the largest size in bytes, by default the script's own.

@@ -125,3 +125,43 @@ def test_wrong_calls_are_errors_of_mpi(call, error, cloudmatrix):
         win.Free()
 
     ubnet.run(main, 1, cloudmatrix)
+
+
+def test_a_window_shows_its_memory_as_a_buffer_and_is_no_array(cloudmatrix):
+    def main(comm):
+        win = MPI.Win.Allocate(8, 4, comm=comm)
+        words = memoryview(win).cast("i")
+        words[1] = 7
+        other = MPI.Win(win)
+        seen = memoryview(other).cast("i")[1]
+        assert other == win and not other != win and str(win) == repr(win) == f"{win}"
+        for wrong in (lambda: len(win), lambda: win[0], lambda: win + 1, lambda: hash(win)):
+            with pytest.raises(TypeError):
+                wrong()
+        win.Free()
+        assert not win and win == MPI.WIN_NULL and len(memoryview(MPI.WIN_NULL)) == 0
+        return seen
+
+    assert ubnet.run(main, 1, cloudmatrix).values == [7]
+
+
+def test_locking_ones_own_memory_on_and_on_lets_others_act(cloudmatrix):
+    def main(comm):
+        win = MPI.Win.Allocate(4, 4, comm=comm)
+        comm.Barrier()
+        word, looks = np.zeros(1, "i4"), 0
+        if comm.rank:
+            ubnet.compute(50e-6)
+            win.Lock(0)
+            win.Put(np.ones(1, "i4"), 0)
+            win.Unlock(0)
+        while comm.rank == 0 and not word[0]:
+            win.Lock(0, MPI.LOCK_SHARED)
+            win.Get(word, 0)
+            win.Unlock(0)
+            looks += 1
+        win.Free()
+        return looks
+
+    looks = ubnet.run(main, 2, cloudmatrix).values[0]
+    assert 32 < looks < 50
