@@ -6,8 +6,9 @@ ranks whose wait is over go on together, in the next round. Only when nobody can
 clock move, to the next event that concerns a rank.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from ubnet.access import Lock, Reach, Unlock
 from ubnet.accesses import ANSWERED, LEFT, LOCKED, UNLOCKED, WRITTEN, Accesses
@@ -39,7 +40,10 @@ from ubnet.protocol import EAGER_BYTES, Protocol
 from ubnet.recording import Recorder
 from ubnet.transport import Transport
 
-UNLOGGED = ("sent", "found", "none", LEFT, WRITTEN, ANSWERED, LOCKED, UNLOCKED)
+LASTING = frozenset({Send, Receive, Probe, Join, Reach, Lock, Unlock})
+"""Posts whose operation is open until it is told to have ended."""
+
+UNLOGGED = frozenset({"sent", "found", "none", LEFT, WRITTEN, ANSWERED, LOCKED, UNLOCKED})
 """Ends of operations that say nothing new: what they end has been logged."""
 
 
@@ -131,6 +135,20 @@ class Clock:
         self._gatherings = Gatherings(self.network, plans, self._complete)
         self._accesses = Accesses(self.network, endpoints.tolist(), log, self._complete, self._stir)
         self._open: list[set[int]] = [set() for _ in range(ranks)]
+        self._takers: dict[type[Any], Callable[[Any], None]] = {
+            Send: self._send,
+            Receive: self._protocol.receive,
+            Probe: self._probe,
+            Join: self._gatherings.join,
+            Reach: self._reach,
+            Lock: self._accesses.lock,
+            Unlock: self._accesses.unlock,
+            Cancel: self._cancel,
+            Block: self._block,
+            Sleep: self._sleep,
+            Poll: self._poll,
+            Leave: self._leave,
+        }
         self._blocks: dict[int, Block] = {}
         self._asked: dict[int, Probe] = {}
         self._live = ranks
@@ -146,8 +164,12 @@ class Clock:
     def step(self, posts: Sequence[Post]) -> Delivery | WorldEnd:
         """Take the posts of a round and run until a rank can go on, or until the world ends."""
         self._delivery = Delivery(self.now_ps)
-        for post in sorted(posts, key=lambda p: (p.rank, p.number)):
-            self._take(post)
+        takers = self._takers
+        for post in sorted(posts):  # each begins with its rank and number, which no other has
+            kind = type(post)
+            if kind in LASTING:
+                self._open[post.rank].add(post.number)
+            takers[kind](post)
             if self._end is not None:
                 return self._end
         self._gatherings.settle()
@@ -176,41 +198,23 @@ class Clock:
         """Return the messages that nobody has received."""
         return self.mailbox.undelivered()
 
-    def _take(self, post: Post) -> None:
-        match post:
-            case Send():
-                self._open[post.rank].add(post.number)
-                self.log.add(self.now_ps, "send", post.rank, post.dest, post.tag, post.nbytes)
-                self._protocol.send(post)
-            case Receive():
-                self._open[post.rank].add(post.number)
-                self._protocol.receive(post)
-            case Probe():
-                self._open[post.rank].add(post.number)
-                self._probe(post)
-            case Join():
-                self._open[post.rank].add(post.number)
-                self._gatherings.join(post)
-            case Reach():
-                self._open[post.rank].update((post.number, post.local))
-                self._accesses.reach(post)
-            case Lock():
-                self._open[post.rank].add(post.number)
-                self._accesses.lock(post)
-            case Unlock():
-                self._open[post.rank].add(post.number)
-                self._accesses.unlock(post)
-            case Cancel():
-                self._cancel(post)
-            case Block():
-                self._blocks[post.rank] = post
-                self._check(post.rank)
-            case Sleep():
-                self._pollers.compute(post.rank, self.now_ps + post.duration_ps)
-            case Poll():
-                self._pollers.poll(post, self.now_ps)
-            case Leave():
-                self._leave(post)
+    def _send(self, send: Send) -> None:
+        self.log.add(self.now_ps, "send", send.rank, send.dest, send.tag, send.nbytes)
+        self._protocol.send(send)
+
+    def _reach(self, reach: Reach) -> None:
+        self._open[reach.rank].add(reach.local)
+        self._accesses.reach(reach)
+
+    def _block(self, block: Block) -> None:
+        self._blocks[block.rank] = block
+        self._check(block)
+
+    def _sleep(self, sleep: Sleep) -> None:
+        self._pollers.compute(sleep.rank, self.now_ps + sleep.duration_ps)
+
+    def _poll(self, poll: Poll) -> None:
+        self._pollers.poll(poll, self.now_ps)
 
     def _probe(self, probe: Probe) -> None:
         if self._protocol.probe(probe, stay=probe.wait) or probe.wait:
@@ -252,10 +256,11 @@ class Clock:
             for event in events:
                 event.handle()
             events = self.network.advance(self.now_ps) if self.network.due_now else []
-        stirred, self._stirred = sorted(self._stirred), set()
-        for rank in stirred:
-            self._pollers.disturb(rank)
-            self._rise(rank)
+        if self._stirred:
+            stirred, self._stirred = sorted(self._stirred), set()
+            for rank in stirred:
+                self._pollers.disturb(rank)
+                self._rise(rank)
         return happened
 
     def _stir(self, rank: int) -> None:
@@ -270,14 +275,20 @@ class Clock:
             self._pollers.hope()
         if done.outcome not in UNLOGGED:
             self.log.add(self.now_ps, done.outcome, done.source, rank, done.tag, done.nbytes)
-        if rank in self._blocks:
-            self._check(rank)
-        self._stir(rank)
+        block = self._blocks.get(rank)
+        if block is not None:
+            self._check(block)
+        else:
+            self._stir(rank)
 
-    def _check(self, rank: int) -> None:
-        block = self._blocks[rank]
-        left = sum(number in self._open[rank] for number in block.targets)
-        if left == 0 or (block.how != "all" and left < len(block.targets)):
+    def _check(self, block: Block) -> None:
+        """Wake a rank if what it waits for has ended: all of it, or any."""
+        rank, still_open = block.rank, self._open[block.rank]
+        if block.how == "all":
+            over = still_open.isdisjoint(block.targets)
+        else:
+            over = not still_open.issuperset(block.targets)
+        if over:
             del self._blocks[rank]
             self._delivery.wake.append(rank)
 

@@ -5,6 +5,9 @@ from typing import IO
 
 from ubnet.errors import OutputError
 
+TAKEN_AT_ONCE = 1000
+"""Lines that are hashed together: one by one costs more."""
+
 
 class EventLog:
     """Collects event lines ``time_ps kind source destination tag bytes`` into a SHA-256.
@@ -24,6 +27,7 @@ class EventLog:
 
     def __init__(self, file: IO[str] | None = None) -> None:
         self._hash = hashlib.sha256()
+        self._lines: list[str] = []
         self._file = file
 
     def add(
@@ -37,7 +41,9 @@ class EventLog:
             If the line cannot be written.
         """
         line = f"{time_ps} {kind} {source} {destination} {tag} {nbytes}\n"
-        self._hash.update(line.encode())
+        self._lines.append(line)
+        if len(self._lines) >= TAKEN_AT_ONCE:
+            self._take_in()
         if self._file is not None:
             try:
                 self._file.write(line)
@@ -46,4 +52,9 @@ class EventLog:
 
     def digest(self) -> str:
         """Return the SHA-256 of all lines so far, in hexadecimal."""
+        self._take_in()
         return self._hash.hexdigest()
+
+    def _take_in(self) -> None:
+        self._hash.update("".join(self._lines).encode())
+        self._lines.clear()

@@ -80,6 +80,8 @@ class Gatherings:
 
     def settle(self) -> None:
         """Start what can start after the arrivals of this instant."""
+        if not self._touched:
+            return
         touched, self._touched = self._touched, {}
         for gathering in touched.values():
             first = next(iter(gathering.joins.values()))

@@ -14,7 +14,17 @@ from ubnet.errors import Truncated, UbnetError
 from ubnet.exposure import Exposures
 from ubnet.fabric import Ints
 from ubnet.local_collective import LocalCollective
-from ubnet.message import Buffer, Collective, Completion, Delivery, Leave, Pending, Phantom, Post
+from ubnet.message import (
+    Buffer,
+    Collective,
+    Completion,
+    Delivery,
+    Leave,
+    Pending,
+    Phantom,
+    Post,
+    room_of,
+)
 from ubnet.own_files import is_own
 from ubnet.plans import Plans
 from ubnet.processes import Processes
@@ -108,7 +118,7 @@ class Host:
         """Make every rank ready to run ``main(rank)``."""
         for number, rank in self.ranks.items():
             body = RankGreenlet(self._body(rank, main))
-            body.rank = rank
+            body.of_rank = rank
             self._greenlets[number] = body
 
     def run_round(self) -> list[Post]:
@@ -151,7 +161,7 @@ class Host:
         number = local.first.group[next(iter(local.calls))]
         local.enter = lambda inside: self.enter(number if inside else HUB)
         self._mover = RankGreenlet(lambda: local.move(schedule, ops))
-        self._mover.rank = self.ranks[number]
+        self._mover.of_rank = self.ranks[number]
         self._mover.switch()
         self._mover = None
         if local.failure is not None and self.error is None:
@@ -176,7 +186,7 @@ class Host:
         """Take a post of a rank, and the operation that its completion ends."""
         self._posts.append(post)
         if pending is not None:
-            self.expect(post.rank, pending)
+            self._pendings[post.rank, pending.number] = pending
 
     def expect(self, rank: int, pending: Pending) -> None:
         """Take another operation that a post ends."""
@@ -188,7 +198,7 @@ class Host:
 
     def suspend(self) -> None:
         """Leave the running rank until the clock wakes it."""
-        if getcurrent() is self._mover:
+        if self._mover is not None and getcurrent() is self._mover:
             raise UbnetError("a reduction of the program's own may not communicate or wait")
         self._hub.switch()
 
@@ -196,26 +206,21 @@ class Host:
         self, rank: int, number: int, dest: int, data: Buffer | Phantom, mode: str
     ) -> tuple[int, int]:
         """Keep or send on what a rank sends; return its bytes and its wire number."""
-        there = 0 if self._processes is None else int(self._processes.process_of[dest])
-        elsewhere = self._processes is not None and there != self._processes.process
+        elsewhere = dest not in self.ranks
         if isinstance(data, Phantom):
             if elsewhere:
                 return data.nbytes, PHANTOM
             self._payloads[rank, number] = data
             return data.nbytes, LOCAL
-        view = memoryview(data).cast("B") if memoryview(data).nbytes else memoryview(b"")
+        view = memoryview(data)
+        nbytes = view.nbytes
         if elsewhere:
             assert self._processes is not None
-            return view.nbytes, self._processes.send_payload(there, bytes(view))
-        copied = mode == "buffered" or view.nbytes <= self._eager_bytes
-        self._payloads[rank, number] = bytes(view) if copied else view
-        return view.nbytes, LOCAL
-
-    def room_of(self, into: Buffer | Phantom | None) -> int:
-        """Return the bytes that a receive has room for, -1 for any number."""
-        if into is None:
-            return -1
-        return into.nbytes if isinstance(into, Phantom) else memoryview(into).nbytes
+            there = int(self._processes.process_of[dest])
+            return nbytes, self._processes.send_payload(there, view.tobytes())
+        copied = mode == "buffered" or nbytes <= self._eager_bytes
+        self._payloads[rank, number] = view.tobytes() if copied else view.cast("B")
+        return nbytes, LOCAL
 
     def count_call(self, rank: int, context: int) -> tuple[int, int]:
         """Count a collective call of a rank; return the name that all members give to it."""
@@ -262,9 +267,9 @@ class Host:
         return body
 
     def _complete(self, rank: int, done: Completion, delivery: Delivery) -> None:
-        pending = self._pendings.pop((rank, done.number))
-        pending.done = True
         key = (rank, done.number)
+        pending = self._pendings.pop(key)
+        pending.done = True
         if done.outcome == "sent":
             self._release(key)
         elif done.outcome in ("received", "truncated"):
@@ -298,7 +303,7 @@ class Host:
         if done.outcome == "truncated":
             pending.error = Truncated(
                 f"a message of {done.nbytes} bytes from rank {done.source} (tag {done.tag}) does "
-                f"not fit into the {self.room_of(into)} bytes of the receive: give a buffer that "
+                f"not fit into the {room_of(into)} bytes of the receive: give a buffer that "
                 "is large enough"
             )
         elif into is None:

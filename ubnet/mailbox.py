@@ -49,7 +49,10 @@ class Mailbox:
 
     def write_letter(self, send: Send, eager: bool) -> Letter:
         """Give a send its place among the messages of its pair."""
-        pair = self._pairs.setdefault((send.rank, send.dest, send.context), _Pair())
+        key = (send.rank, send.dest, send.context)
+        pair = self._pairs.get(key)
+        if pair is None:
+            pair = self._pairs[key] = _Pair()
         pair.sent += 1
         return Letter(send, eager, pair.sent - 1)
 
@@ -57,6 +60,9 @@ class Mailbox:
         """Return the letters that become visible now that `letter` has arrived."""
         send = letter.send
         pair = self._pairs[send.rank, send.dest, send.context]
+        if letter.place == pair.visible and not pair.early:
+            pair.visible += 1
+            return [letter]
         pair.early[letter.place] = letter
         visible = []
         while pair.visible in pair.early:
@@ -67,17 +73,14 @@ class Mailbox:
     def deliver(self, letter: Letter) -> tuple[Receive | None, list[Probe]]:
         """Match a visible letter: the receive that takes it, and the probes that see it."""
         dest = letter.send.dest
-        seen = [p for p in self._probes[dest] if _fits(p, letter)]
-        taker = next((p for p in seen if p.take), None)
-        seen = [p for p in seen if not p.take or p is taker]
-        for probe in seen:
-            self._probes[dest].remove(probe)
-        if taker is not None:
+        seen = self._seen_by(letter, self._probes[dest]) if self._probes[dest] else []
+        if any(probe.take for probe in seen):
             self._taken[letter.key] = letter
             return None, seen
-        for receive in self._receives[dest]:
+        receives = self._receives[dest]
+        for place, receive in enumerate(receives):
             if _fits(receive, letter):
-                self._receives[dest].remove(receive)
+                del receives[place]
                 return receive, seen
         self._letters[dest].append(letter)
         return None, seen
@@ -119,6 +122,15 @@ class Mailbox:
         left += [letter for pair in self._pairs.values() for letter in pair.early.values()]
         return left
 
+    def _seen_by(self, letter: Letter, probes: list[Probe]) -> list[Probe]:
+        """Take out and return the probes that see a letter, of which the first taker has it."""
+        seen = [p for p in probes if _fits(p, letter)]
+        taker = next((p for p in seen if p.take), None)
+        seen = [p for p in seen if not p.take or p is taker]
+        for probe in seen:
+            probes.remove(probe)
+        return seen
+
     def _find(self, wanted: Receive | Probe) -> Letter | None:
         for letter in self._letters[wanted.rank]:
             if _fits(wanted, letter):
@@ -130,6 +142,6 @@ def _fits(wanted: Receive | Probe, letter: Letter) -> bool:
     send = letter.send
     return (
         wanted.context == send.context
-        and wanted.source in (ANY, send.rank)
-        and wanted.tag in (ANY, send.tag)
+        and (wanted.source == send.rank or wanted.source == ANY)
+        and (wanted.tag == send.tag or wanted.tag == ANY)
     )

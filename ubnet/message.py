@@ -26,6 +26,13 @@ Buffer = Any  # bytes-like; Python 3.11 has no type for it
 Maker = Callable[[list[Any], "Fabric", NDArray[np.int64]], "Schedule | Plan"]
 
 
+def room_of(into: Buffer | Phantom | None) -> int:
+    """Return the bytes that a receive has room for, -1 for any number."""
+    if into is None:
+        return -1
+    return into.nbytes if isinstance(into, Phantom) else memoryview(into).nbytes
+
+
 class Envelope(NamedTuple):
     """What a probe sees of a message: source and tag as world numbers, and its bytes."""
 
@@ -46,12 +53,12 @@ class Pending:
         What was called, for reports: ``recv``, ``all_reduce`` ...
     peer, tag, context : int
         Partner (world rank, -1 = any), tag and communicator of the call.
+    data : object
+        Where a message is to be received; what was received, where no buffer was given.
     done, cancelled : bool
         Whether it has ended, and whether by `Rank.cancel`.
     source, nbytes : int
         Where a received message came from, and its bytes.
-    data : object
-        What was received, where no buffer was given.
     error : Exception or None
         What went wrong; raised by whoever waits for it.
     """
@@ -61,11 +68,11 @@ class Pending:
     peer: int = ANY
     tag: int = ANY
     context: int = 0
+    data: Any = None
     done: bool = False
     cancelled: bool = False
     source: int = ANY
     nbytes: int = 0
-    data: Any = None
     error: Exception | None = None
 
 

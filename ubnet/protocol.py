@@ -67,15 +67,11 @@ class Protocol:
         letter = self._mailbox.write_letter(send, eager)
         if send.mode == "buffered":
             self._sent(letter)
-        self._write(
-            letter,
-            letter.send.rank,
-            letter.send.dest,
-            send.nbytes if eager else CONTROL_BYTES,
-            sent=eager and send.mode != "buffered",
-            arrived=lambda: self._arrived(letter),
-            what="message" if eager else "request",
-        )
+        arrives = self._event(letter, 2, lambda: self._arrived(letter))
+        if eager:
+            self._write(letter, send.nbytes, arrives, "message", sent=send.mode != "buffered")
+        else:
+            self._write(letter, CONTROL_BYTES, arrives, "request", sent=False)
 
     def receive(self, receive: Receive) -> None:
         """Post a receive; a message that waits for it goes on at once."""
@@ -108,53 +104,25 @@ class Protocol:
             event = self._event(letter, 3, lambda: self._moved(letter, receive))
             self._network.read(src, dst, send.nbytes, event, "data")
         else:
-            self._write(
-                letter,
-                send.dest,
-                send.rank,
-                CONTROL_BYTES,
-                sent=False,
-                arrived=lambda: self._granted(letter, receive),
-                what="grant",
-            )
+            src, dst = self._endpoints[send.dest], self._endpoints[send.rank]
+            granted = self._event(letter, 2, lambda: self._granted(letter, receive))
+            self._network.write(src, dst, CONTROL_BYTES, None, granted, "grant")
 
     def _granted(self, letter: Letter, receive: Receive) -> None:
         send = letter.send
-        self._write(
-            letter,
-            send.rank,
-            send.dest,
-            send.nbytes,
-            sent=send.mode != "buffered",
-            arrived=lambda: self._received(letter, receive),
-            what="data",
-        )
+        arrives = self._event(letter, 2, lambda: self._received(letter, receive))
+        self._write(letter, send.nbytes, arrives, "data", sent=send.mode != "buffered")
 
     def _moved(self, letter: Letter, receive: Receive) -> None:
         self._received(letter, receive)
         if letter.send.mode != "buffered":
             self._sent(letter)
 
-    def _write(
-        self,
-        letter: Letter,
-        src: int,
-        dst: int,
-        nbytes: int,
-        *,
-        sent: bool,
-        arrived: Callable[[], None],
-        what: str,
-    ) -> None:
+    def _write(self, letter: Letter, nbytes: int, arrives: Event, what: str, *, sent: bool) -> None:
+        """Write from the sender to the receiver; `sent`: the send has ended when it has left."""
+        src, dst = self._endpoints[letter.send.rank], self._endpoints[letter.send.dest]
         leaves = self._event(letter, 1, lambda: self._sent(letter)) if sent else None
-        self._network.write(
-            self._endpoints[src],
-            self._endpoints[dst],
-            nbytes,
-            leaves,
-            self._event(letter, 2, arrived),
-            what,
-        )
+        self._network.write(src, dst, nbytes, leaves, arrives, what)
 
     def _event(self, letter: Letter, order: int, handle: Callable[[], None]) -> Event:
         send = letter.send

@@ -29,6 +29,7 @@ from ubnet.message import (
     Receive,
     Send,
     Sleep,
+    room_of,
 )
 from ubnet.units import PS_PER_S
 
@@ -38,13 +39,19 @@ if TYPE_CHECKING:
 LONGEST_COMPUTE_S = 1_000_000
 """Longer than any run that picoseconds of 64 bits can hold several of."""
 
-MODES = ("standard", "synchronous", "ready", "buffered")
+CALLS = {
+    "standard": "send",
+    "synchronous": "synchronous send",
+    "ready": "ready send",
+    "buffered": "buffered send",
+}
+"""What reports call a send of each mode."""
 
 
 class RankGreenlet(greenlet):
     """The greenlet that a rank's program runs in."""
 
-    rank: "Rank"
+    of_rank: "Rank"
 
 
 def current() -> "Rank":
@@ -57,9 +64,12 @@ def current() -> "Rank":
     """
     here: Any = getcurrent()
     while here is not None:
-        if isinstance(here, RankGreenlet):
-            return here.rank
-        here = here.parent
+        try:
+            rank: Rank = here.of_rank
+        except AttributeError:  # a greenlet of the program's own
+            here = here.parent
+        else:
+            return rank
     raise UbnetError(
         "no rank runs here: call this inside a program that `ubnet run` or ubnet.run started, "
         "and not from a thread of its own"
@@ -90,7 +100,7 @@ class Rank:
         self.waits_in = ""
         self._running = 0
         self._fresh = True
-        self._asked_time = False
+        self._asked_time_at = -1
         self._cpu = 0.0
 
     def __repr__(self) -> str:
@@ -103,10 +113,12 @@ class Rank:
 
     def wtime(self) -> float:
         """Return the virtual time in seconds; asked again and again, it lets time pass."""
-        self._charge()
-        if self._asked_time:
+        again = self._asked_time_at == self._running
+        if self.host.compute_scale:
+            self._charge()
+        if again:
             self._poll("wtime", [])
-        self._asked_time = True
+        self._asked_time_at = self._running
         return self.now_ps / PS_PER_S
 
     def begin_program(self) -> None:
@@ -115,7 +127,8 @@ class Rank:
 
     def end_program(self) -> None:
         """Add what the rank has computed since its last call."""
-        self._charge()
+        if self.host.compute_scale:
+            self._charge()
 
     def compute(self, seconds: float) -> None:
         """Let the rank compute for some virtual time."""
@@ -124,8 +137,7 @@ class Rank:
                 f"computing takes 0 seconds or more, {LONGEST_COMPUTE_S:,} at the most, "
                 f"not {seconds}"
             )
-        self._begin()
-        self._sleep(round(seconds * PS_PER_S))
+        self._sleep(round(seconds * PS_PER_S), self._begin())
 
     def isend(
         self, dest: int, tag: int, context: int, data: Buffer | Phantom, mode: str = "standard"
@@ -141,36 +153,31 @@ class Rank:
         mode : {"standard", "synchronous", "ready", "buffered"}
             MPI's send modes.
         """
-        self._begin()
-        if mode not in MODES:
-            raise OptionError(f"mode is {mode!r}; allowed: {', '.join(MODES)}")
-        pending = self._pending(
-            "send" if mode == "standard" else f"{mode} send", dest, tag, context
-        )
-        nbytes, wire = self.host.keep_payload(self.number, pending.number, dest, data, mode)
-        send = Send(self.number, pending.number, dest, tag, context, nbytes, mode, wire)
-        self.host.post(send, pending)
+        number, host = self._begin(), self.host
+        if mode not in CALLS:
+            raise OptionError(f"mode is {mode!r}; allowed: {', '.join(CALLS)}")
+        pending = Pending(number, CALLS[mode], dest, tag, context)
+        nbytes, wire = host.keep_payload(self.number, number, dest, data, mode)
+        send = Send(self.number, number, dest, tag, context, nbytes, mode, wire)
+        host.post(send, pending)
         return pending
 
     def irecv(
         self, source: int, tag: int, context: int, into: Buffer | Phantom | None = None
     ) -> Pending:
         """Start a receive; `into` None takes a message of any size and keeps it in ``data``."""
-        self._begin()
-        pending = self._pending("recv", source, tag, context)
-        pending.data = into
-        room = self.host.room_of(into)
-        receive = Receive(self.number, pending.number, source, tag, context, room, None)
-        self.host.post(receive, pending)
+        number, host = self._begin(), self.host
+        pending = Pending(number, "recv", source, tag, context, into)
+        room = room_of(into)
+        receive = Receive(self.number, number, source, tag, context, room, None)
+        host.post(receive, pending)
         return pending
 
     def imrecv(self, message: Message, into: Buffer | Phantom | None = None) -> Pending:
         """Start the receive of a message that a matched probe took."""
-        self._begin()
         envelope = message.envelope
-        pending = self._pending("mrecv", envelope.source, envelope.tag, 0)
-        pending.data = into
-        room = self.host.room_of(into)
+        pending = Pending(self._begin(), "mrecv", envelope.source, envelope.tag, 0, into)
+        room = room_of(into)
         receive = Receive(self.number, pending.number, -1, -1, 0, room, message.key)
         self.host.post(receive, pending)
         return pending
@@ -204,10 +211,10 @@ class Rank:
         list of int
             Indices of those that have; for ``any`` the first one alone.
         """
-        self._begin()
+        number = self._begin()
         open_ones = [p for p in pendings if not p.done]
         if open_ones and (how == "all" or len(open_ones) == len(pendings)):
-            self._block(open_ones, how)
+            self._block(open_ones, how, number)
         self._fresh = True
         return _ended(pendings, how)
 
@@ -223,13 +230,11 @@ class Rank:
 
     def cancel(self, pending: Pending) -> None:
         """Withdraw a receive that nothing has met yet; other operations go on."""
-        self._begin()
-        self.host.post(Cancel(self.number, self._next(), pending.number), None)
+        self.host.post(Cancel(self.number, self._begin(), pending.number), None)
 
     def start(self, collective: Collective) -> Pending:
         """Start a collective call; it is done when this rank's own part is."""
-        self._begin()
-        pending = self._pending(collective.op, ANY, ANY, collective.context)
+        pending = Pending(self._begin(), collective.op, ANY, ANY, collective.context)
         real = self.host.keep_call(self.number, pending.number, collective)
         self.host.post(
             Join(
@@ -255,19 +260,17 @@ class Rank:
 
         Each rank gets copies of its own: the values are pickled.
         """
-        self._begin()
-        pending = self._pending(call, ANY, ANY, context)
+        pending = Pending(self._begin(), call, ANY, ANY, context)
         part = pickle.dumps(value)
         self.host.count_call(self.number, context)
         join = Join(self.number, pending.number, context, group, call, (), None, part, 0, False)
         self.host.post(join, pending)
-        self._block([pending], "all")
+        self._block([pending], "all", self._next())
         return [pickle.loads(part) for part in pending.data]
 
     def begin(self, call: str, peer: int, context: int) -> Pending:
         """Begin a call that another module posts: return the operation with its number."""
-        self._begin()
-        return self._pending(call, peer, ANY, context)
+        return Pending(self._begin(), call, peer, ANY, context)
 
     def pause(self, *, again: bool = False) -> None:
         """Let time pass until something happens to this rank, a poll step at the most.
@@ -280,46 +283,41 @@ class Rank:
 
     def abort(self, status: int, reason: str) -> NoReturn:
         """End the world with a status, and with the reason as the report if that is 0."""
-        self._begin()
         failure = "" if status else reason
-        self.host.post(Leave(self.number, self._next(), status, failure), None)
+        self.host.post(Leave(self.number, self._begin(), status, failure), None)
         self._switch("abort", [])
         raise UbnetError(f"rank {self.number} went on after it had ended the world: {reason}")
 
     def _probe(
         self, call: str, source: int, tag: int, context: int, *, take: bool, wait: bool
     ) -> Message | None:
-        self._begin()
-        pending = self._pending(call, source, tag, context)
+        pending = Pending(self._begin(), call, source, tag, context)
         probe = Probe(self.number, pending.number, source, tag, context, take, wait, self._fresh)
         self.host.post(probe, pending)
-        self._block([pending], "all")
+        self._block([pending], "all", self._next())
         self._fresh = wait or pending.data is not None
         if pending.data is None:
             return None
         return Message(Envelope(pending.source, pending.tag, pending.nbytes), pending.data)
 
-    def _pending(self, call: str, peer: int, tag: int, context: int) -> Pending:
-        return Pending(self._next(), call, peer, tag, context)
+    def _begin(self) -> int:
+        """Come back from the program; return the running number of this call."""
+        if self.host.compute_scale:
+            self._charge()
+        self._running += 1
+        return self._running
 
     def _next(self) -> int:
         self._running += 1
         return self._running
 
-    def _begin(self) -> None:
-        """Come back from the program: whoever asks for the time now has done something else."""
-        self._asked_time = False
-        self._charge()
-
     def _charge(self) -> None:
-        """Add the time that the program has computed since its last call, if it is measured."""
-        scale = self.host.compute_scale
-        if scale:
-            used = thread_time() - self._cpu
-            self._sleep(round(used * scale * PS_PER_S))
+        """Add the time that the program has computed since its last call."""
+        used = thread_time() - self._cpu
+        self._sleep(round(used * self.host.compute_scale * PS_PER_S), self._next())
 
-    def _sleep(self, duration_ps: int) -> None:
-        self.host.post(Sleep(self.number, self._next(), duration_ps), None)
+    def _sleep(self, duration_ps: int, number: int) -> None:
+        self.host.post(Sleep(self.number, number, duration_ps), None)
         self._switch("compute", [])
 
     def _poll(self, kind: str, pendings: list[Pending]) -> None:
@@ -327,18 +325,20 @@ class Rank:
         self._fresh = False
         self._switch(kind, pendings)
 
-    def _block(self, pendings: list[Pending], how: str) -> None:
-        targets = tuple(p.number for p in pendings)
-        self.host.post(Block(self.number, self._next(), targets, how), None)
+    def _block(self, pendings: list[Pending], how: str, number: int) -> None:
+        targets = tuple([p.number for p in pendings])
+        self.host.post(Block(self.number, number, targets, how), None)
         self._switch(f"wait {how}" if len(pendings) > 1 else "", pendings)
 
     def _switch(self, waits_in: str, pendings: list[Pending]) -> None:
+        host = self.host
         self.waits_in, self.waits_for = waits_in, pendings
-        since_ps = self.now_ps
-        self.host.suspend()
-        if self.host.recorder is not None:
-            self.host.recorder.suspended(self.number, waits_in, pendings, since_ps)
-        self._cpu = thread_time() if self.host.compute_scale else 0.0
+        since_ps = host.now_ps
+        host.suspend()
+        if host.recorder is not None:
+            host.recorder.suspended(self.number, waits_in, pendings, since_ps)
+        if host.compute_scale:
+            self._cpu = thread_time()
 
 
 def _satisfied(pendings: Sequence[Pending], how: str) -> bool:
@@ -348,9 +348,11 @@ def _satisfied(pendings: Sequence[Pending], how: str) -> bool:
 
 def _ended(pendings: Sequence[Pending], how: str) -> list[int]:
     ended = [i for i, p in enumerate(pendings) if p.done]
-    ended = ended[:1] if how == "any" else ended
+    if how == "any":
+        del ended[1:]
     for i in ended:
-        error, pendings[i].error = pendings[i].error, None
+        error = pendings[i].error
         if error is not None:
+            pendings[i].error = None
             raise error
     return ended

@@ -7,7 +7,7 @@ from ubnet.rank import current
 from .buffers import read_spec
 from .communicator import CommHandle, Communicator, check_tag
 from .constants import ANY_SOURCE, ANY_TAG, PROC_NULL
-from .operation import Operation, Start, block, together
+from .operation import Operation, Start, together
 from .prequest import Prequest
 from .request import Request
 from .status import Status
@@ -20,19 +20,19 @@ class BufferMessages(CommHandle):
 
     def Send(self, buf: Any, dest: int, tag: int = 0) -> None:
         """Send a message."""
-        _run(sending(self._here, buf, dest, tag, "standard")())
+        sending(self._here, buf, dest, tag, "standard")().run()
 
     def Bsend(self, buf: Any, dest: int, tag: int = 0) -> None:
         """Send a message and go on at once."""
-        _run(sending(self._here, buf, dest, tag, "buffered")())
+        sending(self._here, buf, dest, tag, "buffered")().run()
 
     def Ssend(self, buf: Any, dest: int, tag: int = 0) -> None:
         """Send a message and wait until its receive has begun."""
-        _run(sending(self._here, buf, dest, tag, "synchronous")())
+        sending(self._here, buf, dest, tag, "synchronous")().run()
 
     def Rsend(self, buf: Any, dest: int, tag: int = 0) -> None:
         """Send a message whose receive is there already."""
-        _run(sending(self._here, buf, dest, tag, "ready")())
+        sending(self._here, buf, dest, tag, "ready")().run()
 
     def Isend(self, buf: Any, dest: int, tag: int = 0) -> Request:
         """Start to send a message."""
@@ -58,7 +58,7 @@ class BufferMessages(CommHandle):
         status: Status | None = None,
     ) -> None:
         """Receive a message."""
-        _run(receiving(self._here, buf, source, tag)(), status)
+        receiving(self._here, buf, source, tag)().run(status)
 
     def Irecv(self, buf: Any, source: int = ANY_SOURCE, tag: int = ANY_TAG) -> Request:
         """Start to receive a message."""
@@ -75,7 +75,7 @@ class BufferMessages(CommHandle):
         status: Status | None = None,
     ) -> None:
         """Send a message and receive another."""
-        _run(self._both(sendbuf, dest, sendtag, recvbuf, source, recvtag), status)
+        self._both(sendbuf, dest, sendtag, recvbuf, source, recvtag).run(status)
 
     def Isendrecv(
         self,
@@ -99,7 +99,7 @@ class BufferMessages(CommHandle):
         status: Status | None = None,
     ) -> None:
         """Send a message and receive another into the same buffer."""
-        _run(self._replace(buf, dest, sendtag, source, recvtag), status)
+        self._replace(buf, dest, sendtag, source, recvtag).run(status)
 
     def Isendrecv_replace(
         self,
@@ -177,8 +177,3 @@ def receiving(here: Communicator, buf: Any, source: int, tag: int) -> Start:
 def persistent(start: Start, *, receives: bool = False) -> Prequest:
     """Return a request of an operation that can be started again and again."""
     return Prequest._of(Operation(receives=receives, again=start, active=False))
-
-
-def _run(operation: Operation, status: Status | None = None) -> None:
-    block([operation], "all")
-    operation.end(status)

@@ -17,6 +17,9 @@ from .datatype import BYTE, Datatype, from_code
 from .memory import ABSOLUTE, NOTHING, memory_of
 from .spec import Blocks, Spec
 
+PLAIN = {code: from_code(code) for code in "bhilqBHILQfd"}
+"""Datatypes of most arrays, by the format of their elements."""
+
 FOREIGN_ORDER = ">" if sys.byteorder == "little" else "<"
 
 
@@ -50,8 +53,24 @@ def read_spec(message: Any, *, writable: bool, rank: int = 0, blocks: int = 0) -
     >>> spec.elements().tolist()
     [3.0, 4.0]
     """
+    if isinstance(message, np.ndarray) and not blocks and rank != PROC_NULL:
+        spec = _plain_array(message, writable)
+        if spec is not None:
+            return spec
     memory, count, datatype = read_run(message, writable=writable, rank=rank, blocks=blocks)
     return Spec(memory, count, datatype)
+
+
+def _plain_array(array: np.ndarray[Any, Any], writable: bool) -> Spec | None:
+    """Return what most messages are, a dense array of numbers; None if it is another."""
+    flags = array.flags
+    if not array.size or not flags.c_contiguous or (writable and not flags.writeable):
+        return None
+    if array.dtype.char not in PLAIN:
+        return None
+    memory = array.data
+    datatype = PLAIN.get(memory.format)
+    return None if datatype is None else Spec.dense_run(memory.cast("B"), array.size, datatype)
 
 
 def read_run(

@@ -9,7 +9,7 @@ from ubnet.message import Collective, Pending
 from ubnet.rank import current
 
 from .communicator import CommHandle
-from .operation import Operation, block
+from .operation import Operation
 from .prequest import Prequest
 from .request import Request
 
@@ -40,9 +40,7 @@ class Call:
 
     def run(self, name: str) -> Any:
         """Start it and wait for this rank's part."""
-        operation = self.start(name)
-        block([operation], "all")
-        return operation.end(None)
+        return self.start(name).run()
 
 
 def forms(

@@ -101,7 +101,8 @@ class Communicator:
         Exception
             Of class ERR_RANK.
         """
-        rank = _whole("rank", rank)
+        if type(rank) is not int:
+            rank = _whole("rank", rank)
         if 0 <= rank < len(self.peers):
             return self.peers[rank]
         if rank == PROC_NULL or (any_source and rank == ANY_SOURCE):

@@ -11,7 +11,7 @@ from ubnet.rank import current
 
 from .communicator import CommHandle, Communicator, check_tag
 from .constants import ANY_SOURCE, ANY_TAG, PROC_NULL
-from .operation import Operation, Start, block, together
+from .operation import Operation, Start, together
 from .pickling import load, pickle
 from .request import Request
 from .status import Status
@@ -24,15 +24,15 @@ class ObjectMessages(CommHandle):
 
     def send(self, obj: Any, dest: int, tag: int = 0) -> None:
         """Send an object."""
-        block([sending(self._here, obj, dest, tag, "standard")()], "all")
+        sending(self._here, obj, dest, tag, "standard")().run()
 
     def bsend(self, obj: Any, dest: int, tag: int = 0) -> None:
         """Send an object and go on at once."""
-        block([sending(self._here, obj, dest, tag, "buffered")()], "all")
+        sending(self._here, obj, dest, tag, "buffered")().run()
 
     def ssend(self, obj: Any, dest: int, tag: int = 0) -> None:
         """Send an object and wait until its receive has begun."""
-        block([sending(self._here, obj, dest, tag, "synchronous")()], "all")
+        sending(self._here, obj, dest, tag, "synchronous")().run()
 
     def isend(self, obj: Any, dest: int, tag: int = 0) -> Request:
         """Start to send an object."""
@@ -67,8 +67,7 @@ class ObjectMessages(CommHandle):
         if buf is not None:
             warnings.warn("the 'buf' argument is deprecated", UserWarning, stacklevel=2)
         operation = receiving(self._here, buf, source, tag)()
-        block([operation], "all")
-        return operation.end(status)
+        return operation.run(status)
 
     def irecv(self, buf: Any = None, source: int = ANY_SOURCE, tag: int = ANY_TAG) -> Request:
         """Start to receive an object."""
@@ -90,8 +89,7 @@ class ObjectMessages(CommHandle):
             sending(here, sendobj, dest, sendtag, "standard"),
             receiving(here, recvbuf, source, recvtag),
         )
-        block([one], "all")
-        return one.end(status)
+        return one.run(status)
 
 
 def sending(here: Communicator, obj: Any, dest: int, tag: int, mode: str) -> Start:

@@ -71,11 +71,12 @@ class Operation:
         With `keep` it is only looked at: it stays active, and nothing is finished.
         """
         for pending in self.pendings:
-            error, pending.error = pending.error, None
+            error = pending.error
             if error is not None:
-                self.active = False
+                pending.error, self.active = None, False
                 raise truncated(error)
-        self.tell(status)
+        if status is not None:
+            self.tell(status)
         if keep:
             return None
         self.active = False
@@ -84,10 +85,13 @@ class Operation:
             return None
         return finish()
 
-    def tell(self, status: Status | None) -> None:
+    def run(self, status: Status | None = None) -> Any:
+        """Wait until it has ended, and end it."""
+        wait_for(self.pendings)
+        return self.end(status)
+
+    def tell(self, status: Status) -> None:
         """Set a status to what is known of the message."""
-        if status is None:
-            return
         if not self.receives:
             cancelled = any(pending.cancelled for pending in self.pendings)
             status._set(ANY_SOURCE, ANY_TAG, 0, cancelled)
@@ -115,14 +119,22 @@ def truncated(error: Exception) -> MPIException:
     return MPIException(ERR_TRUNCATE, str(error))
 
 
+def wait_for(pendings: Sequence[Pending]) -> None:
+    """Wait until all calls have ended."""
+    try:
+        current().wait(pendings, "all")
+    except Truncated as error:
+        raise truncated(error) from None
+
+
 def block(operations: Sequence[Operation], how: str) -> None:
     """Wait until all operations have ended, or any of them."""
-    rank = current()
     pendings = [p for operation in operations for p in operation.pendings]
+    if how == "all":
+        wait_for(pendings)
+        return
+    rank = current()
     try:
-        if how == "all":
-            rank.wait(pendings, "all")
-            return
         while not any(operation.done for operation in operations):
             rank.wait([p for p in pendings if not p.done], "any")
     except Truncated as error:

@@ -9,7 +9,7 @@ from .constants import ANY_SOURCE, ANY_TAG, UNDEFINED
 from .exception import ERR_REQUEST
 from .exception import Exception as MPIException
 from .handle import Handle
-from .operation import Operation, block, poll
+from .operation import Operation, block, poll, wait_for
 from .status import Status
 
 Statuses = list[Status] | None
@@ -104,7 +104,7 @@ class Request(Handle):
         operation = self._operation
         if operation is None:
             return _nothing(status)
-        block([operation], "all")
+        wait_for(operation.pendings)
         return self._end(status)
 
     def test(self, status: Status | None = None) -> tuple[bool, Any]:

@@ -46,6 +46,14 @@ class Spec:
                 memory = memory[: self.nbytes]
         self.memory = memory if count else NOTHING
 
+    @classmethod
+    def dense_run(cls, memory: memoryview, count: int, datatype: Datatype) -> "Spec":
+        """Return the run of all elements of a memory that holds nothing else."""
+        made = object.__new__(cls)
+        made.memory, made.nbytes, made.dense = memory, memory.nbytes, True
+        made.count, made.datatype, made._origin = count, datatype, 0
+        return made
+
     def wire(self) -> memoryview:
         """Return what goes on the wire."""
         if self.dense:
