@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ubnet.errors import MismatchedCall
 from ubnet.fabric import Ints
-from ubnet.message import Completion, Join, Replay
+from ubnet.message import Completion, Join, Replay, position
 from ubnet.network import Event, Network
 from ubnet.plans import Plan, Plans
 from ubnet.recording import Recorder
@@ -69,11 +69,13 @@ class Gatherings:
         count = self._count.get((join.context, join.rank), 0)
         self._count[join.context, join.rank] = count + 1
         key = (join.context, count)
-        gathering = self._open.setdefault(key, _Gathering(key))
+        gathering = self._open.get(key)
+        if gathering is None:
+            gathering = self._open[key] = _Gathering(key)
         for other in gathering.joins.values():
             _check_alike(other, join)
             break
-        gathering.joins[join.group.index(join.rank)] = join
+        gathering.joins[position(join.rank, join.group)] = join
         if self.recorder is not None and join.maker is not None:
             self.recorder.joined(join)
         self._touched[key] = gathering
@@ -101,26 +103,31 @@ class Gatherings:
         del self._open[gathering.key]
 
     def _start(self, gathering: _Gathering, first: Join, everybody: bool) -> None:
-        if gathering.plan is None:
+        plan = gathering.plan
+        if plan is None:
             parts = [gathering.joins[i].part for i in sorted(gathering.joins)]
             assert first.maker is not None
             plan = self._plans.plan(first.maker, parts, first.group, first.itemsize)
             gathering.plan = plan
             if self.recorder is not None:
                 self.recorder.gathered(first, plan.schedule)
+        if everybody and gathering.posted is None:
+            events = [self._end_event(gathering, i) for i in range(len(first.group))]
+            self._network.play(plan, events)
+        else:
+            self._start_ready(gathering, plan, len(first.group))
+
+    def _start_ready(self, gathering: _Gathering, plan: Plan, members: int) -> None:
+        """Start what can start now that some members have come."""
+        if gathering.posted is None:
             gathering.posted = np.zeros(len(plan.flows), dtype=bool)
             gathering.flow_id = np.full(len(plan.flows), -1)
             gathering.moved = np.zeros(len(plan.schedule), dtype=bool)
-        plan, posted, flow_id = gathering.plan, gathering.posted, gathering.flow_id
-        assert plan is not None
-        assert posted is not None
+        posted, flow_id = gathering.posted, gathering.flow_id
         assert flow_id is not None
-        if everybody and not posted.any():
-            ready = np.arange(len(plan.flows))
-        else:
-            here = np.zeros(len(first.group), dtype=bool)
-            here[list(gathering.joins)] = True
-            ready = plan.ready(here, posted)
+        here = np.zeros(members, dtype=bool)
+        here[list(gathering.joins)] = True
+        ready = plan.ready(here, posted)
         if not len(ready):
             return
         posted[ready] = True
@@ -155,23 +162,25 @@ class Gatherings:
 
     def _move(self, gathering: _Gathering, everybody: bool) -> None:
         """Order the bytes to move: of all operations, or of those that have ended by now."""
-        plan, flow_id, moved = gathering.plan, gathering.flow_id, gathering.moved
-        assert plan is not None
-        assert flow_id is not None
-        assert moved is not None
-        joins = gathering.joins
+        joins, moved = gathering.joins, gathering.moved
         group = next(iter(joins.values())).group
         parts = [joins[i].part for i in sorted(joins)] if everybody else None
-        if everybody and not moved.any():
+        if everybody and (moved is None or not moved.any()):
             self.replays.append(Replay(gathering.key, group, None, parts))
             return
-        if everybody:
-            over = ~moved
-        else:
-            done = flow_id[plan.flows.done_flow]
-            over = (done >= 0) & (self._network.sim.finish_ps[done] >= 0) & ~moved
+        assert moved is not None
+        over = ~moved if everybody else self._over(gathering) & ~moved
         moved |= over
         self.replays.append(Replay(gathering.key, group, np.flatnonzero(over), parts))
+
+    def _over(self, gathering: _Gathering) -> NDArray[np.bool_]:
+        """Return which operations of a schedule have ended."""
+        plan, flow_id = gathering.plan, gathering.flow_id
+        assert plan is not None
+        assert flow_id is not None
+        done = flow_id[plan.flows.done_flow]
+        over: NDArray[np.bool_] = (done >= 0) & (self._network.sim.finish_ps[done] >= 0)
+        return over
 
     def _finish(self, join: Join, gathering: _Gathering) -> None:
         done = Completion(join.number, -1, gathering.key[1], 0, None, -1, join.op)
@@ -185,7 +194,7 @@ def _check_alike(one: Join, other: Join) -> None:
             "all ranks of a communicator must call the same operations in the same order"
         )
     mine, theirs = dict(one.agree), dict(other.agree)
-    for name in mine | theirs:
+    for name in mine | theirs if mine != theirs else ():
         if mine.get(name) != theirs.get(name):
             raise MismatchedCall(
                 f"{one.op}: rank {one.rank} gave {name} {mine.get(name)} where rank {other.rank} "
@@ -197,7 +206,7 @@ def _check_alike(one: Join, other: Join) -> None:
             f"{one.op}: rank {given.rank} gave buffers where rank {size_only.rank} gave sizes "
             "only: all ranks must give the same"
         )
-    if one.group != other.group:
+    if one.group is not other.group and one.group != other.group:
         raise MismatchedCall(
             f"{one.op}: ranks {one.rank} and {other.rank} see different members of communicator "
             f"{one.context}"

@@ -23,6 +23,7 @@ from ubnet.message import (
     Pending,
     Phantom,
     Post,
+    position,
     room_of,
 )
 from ubnet.own_files import is_own
@@ -239,9 +240,9 @@ class Host:
                 else self._processes.process_of
             )
             local = self._collectives[key] = LocalCollective(process_of, self._processes)
-        position = call.group.index(rank)
-        local.calls[position] = call
-        self._collective_of[rank, number] = (key, position)
+        place = position(rank, call.group)
+        local.calls[place] = call
+        self._collective_of[rank, number] = (key, place)
         return call.keep or call.input is not None or call.output is not None
 
     def _body(self, rank: Rank, main: Callable[[Rank], Any]) -> Callable[[], None]:
@@ -282,9 +283,9 @@ class Host:
         elif done.outcome == "cancelled":
             pending.cancelled = True
         elif key in self._collective_of:
-            name, position = self._collective_of.pop(key)
+            name, place = self._collective_of.pop(key)
             local = self._collectives[name]
-            pending.data = local.hand_out(position)
+            pending.data = local.hand_out(place)
             if local.over:
                 self._collectives.pop(name, None)
         elif key in delivery.values:

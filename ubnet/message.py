@@ -33,6 +33,15 @@ def room_of(into: Buffer | Phantom | None) -> int:
     return into.nbytes if isinstance(into, Phantom) else memoryview(into).nbytes
 
 
+def position(rank: int, group: tuple[int, ...]) -> int:
+    """Return a rank's position among the members; in a world it is its number.
+
+    >>> position(2, (0, 1, 2)), position(2, (3, 2))
+    (2, 1)
+    """
+    return rank if rank < len(group) and group[rank] == rank else group.index(rank)
+
+
 class Envelope(NamedTuple):
     """What a probe sees of a message: source and tag as world numbers, and its bytes."""
 

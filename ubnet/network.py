@@ -5,10 +5,11 @@ one latency of switches and cables later. A *read* ends once, at the reader.
 
 A transfer waits here for its start-up. Then its flow runs unhindered as long as the links carry
 all flows; where they do not, the flow engine gets all that are under way, and whatever starts
-until it has nothing left. Its clock may be behind: it is told when each flow has started.
+until it has nothing left. Its clock may be behind: it is told when each flow has started. A
+collective operation that has the network to itself does what it did the last time.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from typing import Any, NamedTuple, Protocol
@@ -18,7 +19,10 @@ import numpy as np
 from ubnet.compressed_rows import pointers
 from ubnet.fabric import Fabric, Floats
 from ubnet.flowsim import FlowSim
+from ubnet.outcome import Outcome, Repeat, Trial
 from ubnet.passage import Passage
+from ubnet.plans import Plan
+from ubnet.schedule_flows import ScheduleFlows
 from ubnet.transport import READ, WRITE, Transport
 from ubnet.unhindered import Unhindered
 
@@ -63,8 +67,10 @@ class _Transfer:
     later_ps: int
 
 
-ENDS, HAPPENS, STARTS = range(3)
-"""What waits for its time: an unhindered flow's end, an event, a flow's start; in this order."""
+ENDS, PARTS, OVER, HAPPENS, STARTS = range(5)
+"""What waits for its time, in the order of an instant: an unhindered flow's end; the ends of ranks'
+parts in what is repeated, and its own; an event; a flow's start. The first three hold only for as
+long as the engine has nothing to do."""
 
 
 class Network:
@@ -100,6 +106,9 @@ class Network:
         self._engaged = False  # the engine has flows that have not ended
         self._due_now = False
         self._awaited: dict[int, _Transfer | Event] = {}
+        self._trial: tuple[Plan, Trial] | None = None
+        self._repeat: Repeat | None = None
+        self._repeated: dict[Outcome, int] = {}
 
     @property
     def next_flow(self) -> int:
@@ -145,9 +154,25 @@ class Network:
         """Let a word travel that takes no engine: one latency of switches and cables."""
         self._note(self._passage(src, dst, 0, WRITE).latency_ps, HAPPENS, arrived)
 
+    def play(self, plan: Plan, events: Sequence[Event]) -> None:
+        """Start all flows of a collective operation; event r is the end of rank r's part."""
+        alone = not (self._engaged or self._unhindered.since or self._repeat)
+        if alone and plan.outcome is not None:
+            self._repeat = Repeat(plan.outcome, self.now_ps, dict(enumerate(events)))
+            for after_ps, ranks in plan.outcome.ends:
+                self._note(after_ps, PARTS, ranks)
+            self._note(plan.outcome.over_ps, OVER, None)
+            return
+        first_end = self.next_flow + int(plan.flows.rank_end[0])
+        self._post_all(plan.flows, self.now_ps, dict(enumerate(events)))
+        self._due_now = True
+        if alone:
+            self._trial = plan, Trial(plan.flows, self.now_ps, first_end)
+
     def post(self, events: Mapping[int, Event], **columns: Any) -> None:
         """Post many flows at once: arguments of `FlowSim.post`, events by engine number."""
         self._engage()
+        self._trial = None
         self.sim.post(start_ps=self.now_ps, **columns)
         self._awaited.update(events)
         self._due_now = True
@@ -176,14 +201,16 @@ class Network:
 
     def link_bytes(self) -> Floats:
         """Return what each resource has carried so far, in bytes times share."""
-        if self._unhindered.since:
+        if self._unhindered.since or self._repeat is not None:
             self._engage()
         if self._engaged:
             self.sim.run_until(self.now_ps)
         total: Floats = self.sim.link_bytes() + np.array(self._unhindered.carried)
+        for outcome, times in self._repeated.items():
+            total += times * outcome.carried(len(total))
         return total
 
-    def _note(self, after_ps: int, kind: int, what: _Transfer | Event) -> None:
+    def _note(self, after_ps: int, kind: int, what: Any) -> None:
         self._entries += 1  # entries of one kind and instant stay in the order of their making
         heappush(self._agenda, (self.now_ps + after_ps, kind, self._entries, what))
 
@@ -198,6 +225,8 @@ class Network:
             elif kind == ENDS:
                 self._unhindered.end(what)
                 self._ended(what, events)
+            elif kind in (PARTS, OVER):
+                self._go_on_repeating(what, events)
             elif self._runs_unhindered(what):
                 self._note(what.passage.alone_ps, ENDS, what)
             else:
@@ -206,6 +235,16 @@ class Network:
                 starting.append(what)
         if starting:
             self._post(starting, now)
+
+    def _go_on_repeating(self, ranks: list[int] | None, events: list[Event]) -> None:
+        """Add the events of ranks whose parts end now; None: all is over."""
+        repeat = self._repeat
+        assert repeat is not None
+        if ranks is not None:
+            events += [repeat.events.pop(rank) for rank in ranks]
+            return
+        self._repeat = None
+        self._repeated[repeat.outcome] = self._repeated.get(repeat.outcome, 0) + 1
 
     def _runs_unhindered(self, transfer: _Transfer) -> bool:
         """Start a flow without the engine if that is possible."""
@@ -228,16 +267,23 @@ class Network:
             return
         self._engaged = True
         since = self._unhindered.give_up()
-        if since:
-            self._agenda = [entry for entry in self._agenda if entry[1] != ENDS]
+        repeat, self._repeat = self._repeat, None
+        if since or repeat is not None:
+            self._agenda = [entry for entry in self._agenda if entry[1] >= HAPPENS]
             heapify(self._agenda)
+        if repeat is not None:
+            self._post_all(repeat.outcome.flows, repeat.start_ps, repeat.events)
+        if since:
             self._post(since, np.array(list(since.values())))
 
     def _run_engine(self, bound: int | None, events: list[Event]) -> None:
         """Run the engine to its next end, up to `bound`; leave it alone once nothing is left."""
         ended = self.sim.advance(bound)
         self.now_ps = self.sim.now_ps
-        for number in ended.tolist():
+        numbers = ended.tolist()
+        if self._trial is not None:
+            self._trial[1].note(self.now_ps, numbers)
+        for number in numbers:
             what = self._awaited.pop(number)
             if isinstance(what, _Transfer):
                 self._ended(what, events)
@@ -245,9 +291,24 @@ class Network:
                 events.append(what)
         if not self._awaited and self.sim.next_event() is None:
             self._engaged = False
+            if self._trial is not None:
+                plan, trial = self._trial
+                plan.outcome, self._trial = trial.outcome(self.now_ps), None
+
+    def _post_all(self, flows: ScheduleFlows, start_ps: int, events: Mapping[int, Event]) -> None:
+        """Post all flows of a collective operation, and await the ends of some ranks' parts."""
+        first = self.next_flow
+        ends = {int(flows.rank_end[rank]): event for rank, event in events.items()}
+        watch = np.zeros(len(flows), dtype=bool)
+        watch[list(ends)] = True
+        self._trial = None
+        columns = {**flows.post_arguments(), "dep": flows.dep + first}
+        self.sim.post(start_ps=start_ps, **columns, watch=watch)
+        self._awaited.update((first + flow, event) for flow, event in ends.items())
 
     def _post(self, transfers: Iterable[_Transfer], start_ps: Any) -> None:
         """Post flows to the engine that start without further ado."""
+        self._trial = None
         self._awaited.update(enumerate(transfers, start=self.sim.size))
         flows = [transfer.passage.flow for transfer in transfers]
         self.sim.post(

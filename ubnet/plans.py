@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from ubnet.fabric import Fabric, Ints
 from ubnet.message import Maker
+from ubnet.outcome import Outcome
 from ubnet.readiness import ready_flows
 from ubnet.schedule import Schedule
 from ubnet.schedule_flows import ScheduleFlows, schedule_flows
@@ -28,6 +29,8 @@ class Plan:
 
     schedule: Schedule
     flows: ScheduleFlows
+    outcome: Outcome | None = None
+    """What happens when it has the network to itself, once that is known."""
 
     def ready(self, here: NDArray[np.bool_], posted: NDArray[np.bool_]) -> Ints:
         """Return the flows that can start with these members here, ascending."""
