@@ -1,7 +1,7 @@
 """Collective operations on buffers: the methods in capital letters that move elements.
 
-Data is moved as bytes, so that ranks may describe the same bytes by different types. The time of a
-call is that of the schedule of `ubnet.collectives` that it runs.
+Data is moved as bytes, so that ranks may describe the same elements by different types. The time of
+a call is that of the schedule of `ubnet.collectives` that it runs.
 """
 
 from collections.abc import Callable, Hashable
@@ -18,6 +18,8 @@ from .buffers import read_blocks, read_even, read_spec, read_typed_blocks
 from .call import Call, forms
 from .communicator import CommHandle, Communicator
 from .constants import PROC_NULL, in_place
+from .datatype import Datatype
+from .element_kind import ElementKind
 from .exception import ERR_TRUNCATE
 from .exception import Exception as MPIException
 from .spec import Blocks, Spec
@@ -41,7 +43,7 @@ class BufferCollectives(CommHandle):
         spec = read_spec(buf, writable=not mine)
         landed = Landing.of(None if mine else spec)
         maker = partial(schedules.even, operation="broadcast", count=spec.nbytes, root=root)
-        agree = (("bytes", spec.nbytes), ("root", root))
+        agree = (*_alike(spec.datatype, spec.nbytes), ("root", root))
         source = spec.octets() if mine else None
         return Call(collective(here, agree, maker, source, landed.array), landed.finish)
 
@@ -50,12 +52,15 @@ class BufferCollectives(CommHandle):
         here = self._here
         mine = here.check_root(root) == here.rank
         blocks = read_even(recvbuf, writable=True, rank=0 if mine else PROC_NULL, blocks=here.size)
-        source = _own_block(blocks, here, sendbuf) if mine else _source(sendbuf)
         if mine:
+            source, datatype = _own_block(blocks, here, sendbuf), blocks.datatype
             _check_equal(len(source), int(blocks.nbytes[0]), "Gather")
+        else:
+            spec = read_spec(sendbuf, writable=False)
+            source, datatype = spec.octets(), spec.datatype
         landed = Landing.of_blocks(blocks if mine else None)
         maker = partial(schedules.even, operation="gather", count=len(source), root=root)
-        agree = (("bytes", len(source)), ("root", root))
+        agree = (*_alike(datatype, len(source)), ("root", root))
         return Call(collective(here, agree, maker, source, landed.array), landed.finish)
 
     def _Scatter(self, sendbuf: Any, recvbuf: Any, root: int = 0) -> Call:
@@ -69,7 +74,8 @@ class BufferCollectives(CommHandle):
             _check_equal(nbytes, spec.nbytes, "Scatter")
         landed = Landing.of(spec)
         maker = partial(schedules.even, operation="scatter", count=nbytes, root=root)
-        agree = (("bytes", nbytes), ("root", root))
+        datatype = blocks.datatype if mine or spec is None else spec.datatype
+        agree = (*_alike(datatype, nbytes), ("root", root))
         source = blocks.wire() if mine else None
         return Call(collective(here, agree, maker, source, landed.array), landed.finish)
 
@@ -81,7 +87,7 @@ class BufferCollectives(CommHandle):
         _check_equal(len(source), int(blocks.nbytes[0]), "Allgather")
         landed = Landing.of_blocks(blocks)
         maker = partial(schedules.even, operation="all_gather", count=len(source))
-        agree = (("bytes", len(source)),)
+        agree = _alike(blocks.datatype, len(source))
         return Call(collective(here, agree, maker, source, landed.array), landed.finish)
 
     def _Alltoall(self, sendbuf: Any, recvbuf: Any) -> Call:
@@ -95,7 +101,7 @@ class BufferCollectives(CommHandle):
         _check_equal(int(sent.nbytes[0]), nbytes, "Alltoall")
         landed = Landing.of_blocks(received)
         maker = partial(schedules.even, operation="all_to_all", count=nbytes)
-        agree = (("bytes", nbytes),)
+        agree = _alike(received.datatype, nbytes)
         return Call(collective(here, agree, maker, sent.wire(), landed.array), landed.finish)
 
     def _Gatherv(self, sendbuf: Any, recvbuf: Any, root: int = 0) -> Call:
@@ -222,6 +228,11 @@ def collective(
     return Collective(
         here.context, here.everybody, "", agree, maker, part, itemsize, source, output, reduce
     )
+
+
+def _alike(datatype: Datatype, nbytes: int) -> tuple[tuple[str, Hashable], ...]:
+    """Return what all members must give alike: bytes of a block, and of which elements."""
+    return ("bytes", nbytes), ("datatype", ElementKind.of(datatype, nbytes))
 
 
 def _uneven(

@@ -8,6 +8,7 @@ from ubnet.rank import current
 
 from .exception import ERR_ARG, SUCCESS, Get_error_string
 from .exception import Exception as MPIException
+from .guarded import guard_calls
 from .handle import Handle, HandleMethods
 from .kept import kept
 
@@ -38,10 +39,10 @@ ERRORS_ARE_FATAL = Errhandler._of("end the world", "ERRORS_ARE_FATAL")
 
 
 class ErrorHandling(HandleMethods):
-    """The error handler of a communicator or window.
+    """The error handler of a communicator or window, which hears of a call on it that fails.
 
-    A call that fails raises an exception whatever the handler says: one that ends the world does
-    so when nobody catches it.
+    A handler of the program's own is called, and the exception is raised then; one that is fatal
+    ends the world. Calls on requests raise only.
     """
 
     __slots__ = ()
@@ -65,15 +66,25 @@ class ErrorHandling(HandleMethods):
         """Give it a handler."""
         if not errhandler:
             raise MPIException(ERR_ARG, "the error handler is ERRHANDLER_NULL")
+        if errhandler != ERRORS_RETURN:
+            guard_calls(ErrorHandling)
         self._handlers()[id(self._owner())] = self._owner(), Errhandler(errhandler)
 
     def Call_errhandler(self, errorcode: int) -> None:
         """Let its handler deal with an error."""
+        self._deal_with(errorcode, Get_error_string(errorcode))
+
+    def _hear(self, error: MPIException) -> None:
+        """Let the handler deal with an error of a call."""
+        if self:
+            self._deal_with(int(error), str(error))
+
+    def _deal_with(self, errorcode: int, text: str) -> None:
         ref = self.Get_errhandler()._ref
         if isinstance(ref, _Own):
             ref.function(self, errorcode)
         elif ref != ERRORS_RETURN._ref and errorcode != SUCCESS:
-            _end_world(errorcode)
+            _end_world(text)
 
     def _owner(self) -> Any:
         """Return what the handle stands for, as the running rank sees it."""
@@ -91,8 +102,8 @@ class _Own:
         self.function = function
 
 
-def _end_world(errorcode: int) -> NoReturn:
+def _end_world(text: str) -> NoReturn:
     rank = current()
-    reason = f"rank {rank.number} met an error that is fatal: {Get_error_string(errorcode)}"
+    reason = f"rank {rank.number} met an error that is fatal: {text}"
     print(f"ubnet: {reason}", file=sys.stderr, flush=True)
     rank.abort(1, reason)

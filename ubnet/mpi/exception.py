@@ -129,11 +129,17 @@ class Exception(RuntimeError):
         Its class, such as ``MPI.ERR_RANK``.
     detail : str
         What was given and what is allowed.
+
+    Attributes
+    ----------
+    heard : bool
+        Whether an error handler has been told.
     """
 
     def __init__(self, ierr: int = SUCCESS, detail: str = "") -> None:
         super().__init__(ierr if ierr >= SUCCESS else ERR_UNKNOWN)
         self.detail = detail
+        self.heard = False
 
     def __int__(self) -> int:
         return int(self.args[0])

@@ -81,8 +81,7 @@ class Spec:
         layout = self.datatype._layout
         if not self.count:
             return np.empty(0, dtype=layout.element)
-        room = self.memory[: self.count * layout.extent]
-        return np.frombuffer(room, np.uint8).view(layout.element)
+        return np.frombuffer(self.memory[: self.count * layout.extent], layout.element)
 
     def _places(self) -> Ints:
         return self.datatype._layout.places(self.count) - self._origin
@@ -135,6 +134,11 @@ class Blocks:
     def end(self) -> int:
         """Bytes up to the end of the last block on the wire."""
         return int((self.starts + self.nbytes).max(initial=0))
+
+    @property
+    def datatype(self) -> Datatype:
+        """The type of the first block's elements."""
+        return self._datatypes[0]
 
     def wire(self) -> Bytes:
         """Return what goes on the wire, block r from ``starts[r]`` on."""

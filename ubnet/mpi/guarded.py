@@ -1,0 +1,59 @@
+"""Calls whose errors a handler hears: every method, from the first handler of a program on.
+
+Programs without handlers of their own, which are nearly all, do not pay for it.
+"""
+
+from collections.abc import Callable, Iterator
+from functools import wraps
+from types import FunctionType
+from typing import Any
+
+from .exception import Exception as MPIException
+
+UNHEARD = ("Call_errhandler", "Get_errhandler", "Set_errhandler")
+"""Methods that deal with handlers themselves."""
+
+
+def guard_calls(kind: type) -> None:
+    """Let the handlers of all handles of a kind hear of calls that fail.
+
+    Parameters
+    ----------
+    kind : type
+        A class whose ``_hear`` takes the error; its subclasses and what they are made of are
+        changed in place, once.
+    """
+    for owner in _classes(kind):
+        if owner.__module__.startswith(f"{__package__}."):
+            for name, method in list(vars(owner).items()):
+                if _is_call(name, method):
+                    setattr(owner, name, _guarded(method))
+
+
+def _classes(kind: type) -> Iterator[type]:
+    subclasses: list[type] = kind.__subclasses__()
+    for subclass in subclasses:
+        yield from subclass.__mro__
+        yield from _classes(subclass)
+
+
+def _is_call(name: str, method: Any) -> bool:
+    public = not name.startswith("_") and name not in UNHEARD
+    return public and isinstance(method, FunctionType) and not hasattr(method, "guarded")
+
+
+def _guarded(method: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(method)
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return method(self, *args, **kwargs)
+        except MPIException as error:
+            if not error.heard:  # one call may make others
+                error.heard = True
+                hear = getattr(self, "_hear", None)
+                if hear is not None:
+                    hear(error)
+            raise
+
+    call.guarded = True  # type: ignore[attr-defined]  # so that it is not guarded again
+    return call
