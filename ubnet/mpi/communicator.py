@@ -29,8 +29,8 @@ def _whole(what: str, given: Any) -> int:
     try:
         return index(given)
     except TypeError:
-        if hasattr(given, "__int__"):  # as in mpi4py: `comm.size / 2` is a rank
-            return int(given)
+        if isinstance(given, float) and given.is_integer():
+            return int(given)  # as in mpi4py: `comm.size / 2` is a rank
         raise TypeError(f"{what} is {given!r}; give a whole number, such as 0") from None
 
 
