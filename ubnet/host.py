@@ -27,11 +27,10 @@ from ubnet.message import (
     room_of,
 )
 from ubnet.own_files import is_own
-from ubnet.plans import Plans
+from ubnet.plans import Plan, Plans
 from ubnet.processes import Processes
 from ubnet.rank import Rank, RankGreenlet
 from ubnet.recording import Recorder
-from ubnet.schedule import Schedule
 
 HUB = -1
 """In the place of a rank: the host itself."""
@@ -146,22 +145,22 @@ class Host:
                 continue
             call = local.first
             parts = replay.parts or [None] * len(call.group)
-            schedule = self._plans.plan(call.maker, parts, call.group, call.itemsize).schedule
-            self._move(local, schedule, replay.ops)
+            plan = self._plans.plan(call.maker, parts, call.group, call.itemsize)
+            self._move(local, plan, replay.ops)
             if local.over:
                 del self._collectives[replay.gathering]
         for rank, done in delivery.completions:
             self._complete(rank, done, delivery)
         self._ready = delivery.wake
 
-    def _move(self, local: LocalCollective, schedule: Schedule, ops: Ints | None) -> None:
+    def _move(self, local: LocalCollective, plan: Plan, ops: Ints | None) -> None:
         """Move a collective's bytes; a reduction of the program's own runs as one of its ranks."""
         if not callable(local.first.reduce):
-            local.move(schedule, ops)
+            local.move(plan, ops)
             return
         number = local.first.group[next(iter(local.calls))]
         local.enter = lambda inside: self.enter(number if inside else HUB)
-        self._mover = RankGreenlet(lambda: local.move(schedule, ops))
+        self._mover = RankGreenlet(lambda: local.move(plan, ops))
         self._mover.of_rank = self.ranks[number]
         self._mover.switch()
         self._mover = None
@@ -234,12 +233,9 @@ class Host:
         key = self.count_call(rank, call.context)
         local = self._collectives.get(key)
         if local is None:
-            process_of = (
-                np.zeros(self.size, dtype=np.int64)
-                if self._processes is None
-                else self._processes.process_of
-            )
-            local = self._collectives[key] = LocalCollective(process_of, self._processes)
+            processes = self._processes
+            process_of = None if processes is None else processes.process_of
+            local = self._collectives[key] = LocalCollective(call.group, process_of, processes)
         place = position(rank, call.group)
         local.calls[place] = call
         self._collective_of[rank, number] = (key, place)

@@ -16,8 +16,10 @@ from ubnet.arena import Arena
 from ubnet.fabric import Ints
 from ubnet.message import Collective
 from ubnet.operation import COPY, JOIN
+from ubnet.plans import Plan
 from ubnet.replay import replay, replay_at
 from ubnet.schedule import Schedule
+from ubnet.stage import Stage, Stages
 
 Bytes = NDArray[np.uint8]
 
@@ -37,8 +39,10 @@ class LocalCollective:
 
     Parameters
     ----------
-    process_of : ndarray of int64
-        The process that hosts each rank of the world.
+    group : tuple of int
+        World ranks of all members.
+    process_of : ndarray of int64, or None
+        The process that hosts each rank of the world; None if this one is alone.
     wire : Wire or None
         What carries bytes to other processes.
 
@@ -48,11 +52,16 @@ class LocalCollective:
         Called with True before a reduction of the program's own runs, with False after it.
     """
 
-    def __init__(self, process_of: Ints, wire: Wire | None) -> None:
+    def __init__(self, group: tuple[int, ...], process_of: Ints | None, wire: Wire | None) -> None:
         self.calls: dict[int, Collective] = {}
-        self._process_of = process_of
         self._wire = wire
+        self._here = 0 if wire is None else wire.process
+        home = np.zeros(len(group), np.int64) if process_of is None else process_of[list(group)]
+        self._home: Ints = home
+        self._members = int((home == self._here).sum())
         self._arena: Arena | None = None
+        self._stages: Stages | None = None
+        self._stage: Stage | None = None
         self._level: Ints | None = None
         self._packed: set[int] = set()
         self._handed_out = 0
@@ -69,28 +78,36 @@ class LocalCollective:
     @property
     def over(self) -> bool:
         """Whether every member here has its result, and no other process needs its data."""
-        group = self._process_of[list(self.first.group)]
-        return self._handed_out == int((group == self._here).sum()) and self._left == 0
+        return self._handed_out == self._members and self._left == 0
 
-    @property
-    def _here(self) -> int:
-        return 0 if self._wire is None else self._wire.process
-
-    def move(self, schedule: Schedule, ops: Ints | None) -> None:
+    def move(self, plan: Plan, ops: Ints | None) -> None:
         """Move the bytes of all operations, or of those given by index."""
-        group = np.array(self.first.group)
-        home = self._process_of[group]
+        if ops is None and self._members == len(self._home):
+            self._move_all(plan)
+        else:
+            self._move_some(plan.schedule, ops)
+
+    def _move_all(self, plan: Plan) -> None:
+        """Run a whole schedule whose ranks are all here."""
+        self._stage = stage = plan.stages.take(self._dtype())
+        self._stages, self._arena = plan.stages, stage.arena
+        for position, call in self.calls.items():
+            _load(call, stage.inputs[position], stage.outputs[position])
+        stage.run(self._reduction())
+
+    def _move_some(self, schedule: Schedule, ops: Ints | None) -> None:
+        home, which = self._home, slice(None) if ops is None else ops
         if self._arena is None:
             held = np.flatnonzero(home == self._here).tolist()
             self._arena = Arena(schedule.sizes, self._dtype(), ranks=held)
             self._reduce = self._reduction()
-            self._left = int(self._touches(schedule, home, slice(None)).sum())
+            self._left = int(self._touches(schedule, slice(None)).sum())
         self._pack()
-        self._left -= int(self._touches(schedule, home, slice(None) if ops is None else ops).sum())
-        if self._wire is None or (home == home[0]).all():
+        self._left -= int(self._touches(schedule, which).sum())
+        if self._members == len(home):
             replay(schedule, self._arena, self._reduce, ops)
         else:
-            self._replay_across(schedule, home, np.arange(len(schedule)) if ops is None else ops)
+            self._replay_across(schedule, np.arange(len(schedule)) if ops is None else ops)
 
     def hand_out(self, position: int) -> NDArray[Any] | None:
         """Give a member its result; return it where it has no buffer for it."""
@@ -98,14 +115,19 @@ class LocalCollective:
         self._handed_out += 1
         if self._arena is None:
             return None
+        stage = self._stage
+        made = self._arena.output(position) if stage is None else stage.outputs[position]
         if call.output is not None:
-            call.output[:] = self._arena.output(position)[: len(call.output)]
-        return self._arena.output(position).copy() if call.keep else None
+            call.output[:] = made[: len(call.output)]
+        kept = made.copy() if call.keep else None
+        if stage is not None and self._stages is not None and self.over:
+            self._stages.give_back(stage)
+        return kept
 
-    def _touches(self, schedule: Schedule, home: Ints, ops: Ints | slice) -> NDArray[np.bool_]:
+    def _touches(self, schedule: Schedule, ops: Ints | slice) -> NDArray[np.bool_]:
         """Return which of the operations read or write memory of this process."""
-        either: NDArray[np.bool_] = home[schedule.src[ops]] == self._here
-        either |= home[schedule.dst[ops]] == self._here
+        either: NDArray[np.bool_] = self._home[schedule.src[ops]] == self._here
+        either |= self._home[schedule.dst[ops]] == self._here
         return either
 
     def _reduction(self) -> Any:
@@ -137,32 +159,26 @@ class LocalCollective:
         return np.dtype(np.uint8)
 
     def _pack(self) -> None:
-        """Load the buffers of the members that have come since the last time.
-
-        Outputs are loaded too, because a schedule may leave parts of them alone.
-        """
+        """Load the buffers of the members that have come since the last time."""
         assert self._arena is not None
         for position, call in self.calls.items():
             if position in self._packed:
                 continue
             self._packed.add(position)
-            if call.input is not None:
-                self._arena.input(position)[: len(call.input)] = call.input
-            if call.output is not None:
-                self._arena.output(position)[: len(call.output)] = call.output
+            _load(call, self._arena.input(position), self._arena.output(position))
 
-    def _replay_across(self, schedule: Schedule, home: Ints, ops: Ints) -> None:
+    def _replay_across(self, schedule: Schedule, ops: Ints) -> None:
         if self._level is None:
             self._level = schedule.level()
         level = self._level[ops]
         order = np.argsort(level, kind="stable")
         bounds = np.flatnonzero(np.diff(level[order])) + 1
         for step in np.split(ops[order], bounds):
-            self._replay_level(schedule, home, step)
+            self._replay_level(schedule, step)
 
-    def _replay_level(self, schedule: Schedule, home: Ints, ops: Ints) -> None:
+    def _replay_level(self, schedule: Schedule, ops: Ints) -> None:
         """Run operations that do not depend on each other; what crosses processes is staged."""
-        arena, wire = self._arena, self._wire
+        arena, wire, home = self._arena, self._wire, self._home
         assert arena is not None
         assert wire is not None
         here = wire.process
@@ -195,6 +211,14 @@ class LocalCollective:
         source[home[schedule.src[mine]] != here] = in_offset
         target = arena.offsets(schedule.dst[mine], schedule.dst_buf[mine], schedule.dst_off[mine])
         replay_at(arena, schedule.kind[mine], source, target, schedule.count[mine], self._reduce)
+
+
+def _load(call: Collective, source: NDArray[Any], result: NDArray[Any]) -> None:
+    """Load a member's buffers; the result, too, because a schedule may leave parts of it alone."""
+    if call.input is not None:
+        source[: len(call.input)] = call.input
+    if call.output is not None:
+        result[: len(call.output)] = call.output
 
 
 def _staged(count: Ints, process: Ints, first: int) -> tuple[Ints, dict[int, int]]:

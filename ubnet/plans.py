@@ -1,6 +1,6 @@
 """Schedules that were made, with their flows, kept for the next call of the same kind."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -13,6 +13,7 @@ from ubnet.outcome import Outcome
 from ubnet.readiness import ready_flows
 from ubnet.schedule import Schedule
 from ubnet.schedule_flows import ScheduleFlows, schedule_flows
+from ubnet.stage import Stages
 from ubnet.timing import pick_transport
 from ubnet.transport import Transport
 
@@ -31,6 +32,11 @@ class Plan:
     flows: ScheduleFlows
     outcome: Outcome | None = None
     """What happens when it has the network to itself, once that is known."""
+    stages: Stages = field(init=False)
+    """Where its bytes move."""
+
+    def __post_init__(self) -> None:
+        self.stages = Stages(self.schedule)
 
     def ready(self, here: NDArray[np.bool_], posted: NDArray[np.bool_]) -> Ints:
         """Return the flows that can start with these members here, ascending."""

@@ -1,6 +1,7 @@
 """Running a schedule on real memory: it moves the bytes and does the sums."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -14,7 +15,7 @@ from ubnet.operation import COPY, JOIN, REDUCE_LEFT
 from ubnet.reductions import Combine, Reduction, reduction
 from ubnet.schedule import Schedule
 
-__all__ = ["Arena", "replay", "replay_at"]
+__all__ = ["Arena", "Moves", "moves_of", "replay", "replay_at"]
 
 Ints = NDArray[np.int64]
 Array = NDArray[Any]
@@ -58,6 +59,44 @@ def replay(
     >>> arena.output(0).tolist()
     [11, 12, 13]
     """
+    moves_of(schedule, arena, ops).run(arena, reduce)
+
+
+@dataclass(frozen=True, slots=True)
+class Moves:
+    """Copies and reductions between places of an arena, in runs of one sort.
+
+    Attributes
+    ----------
+    runs : list of (bool, ndarray, ndarray, ndarray, ndarray)
+        Whether a run copies; then kinds, and offsets and counts: of bytes where it copies, of
+        elements where it reduces.
+    """
+
+    runs: list[tuple[bool, NDArray[np.int8], Ints, Ints, Ints]]
+
+    def run(self, arena: Arena, reduce: str | Combine) -> None:
+        """Run them in an arena of the shape that they were made for."""
+        octets = arena.flat.view(np.uint8)
+        reduces = any(not copies for copies, *_ in self.runs)
+        fold_run = _folding(arena, reduce) if reduces else None
+        # Overflow is the user's affair, as it is in compiled code.
+        with np.errstate(all="ignore"):
+            for copies, kind, src, dst, count in self.runs:
+                if copies or fold_run is None:
+                    fold.move(octets, src, dst, count)
+                else:
+                    fold_run(kind, src, dst, count)
+
+
+def moves_of(schedule: Schedule, arena: Arena, ops: ArrayLike | None = None) -> Moves:
+    """Return what `replay` runs.
+
+    Raises
+    ------
+    ScheduleError
+        If the arena is too small for the schedule or lacks a rank.
+    """
     s = schedule
     if len(arena.sizes) != s.ranks or (arena.sizes[arena.held] < s.sizes[arena.held]).any():
         raise ScheduleError(
@@ -73,7 +112,7 @@ def replay(
             f"{s.describe(int(chosen[missing[0]]))} needs a rank that {arena!r} does not hold; "
             f"give the operations between held ranks (ops=)"
         )
-    replay_at(arena, s.kind[chosen], src, dst, s.count[chosen], reduce)
+    return _in_runs(arena, s.kind[chosen], src, dst, s.count[chosen])
 
 
 def replay_at(
@@ -115,20 +154,22 @@ def replay_at(
             f"an operation leaves the {len(arena.flat)} elements of {arena!r}; offsets come from "
             f"Arena.offsets and Arena.reserve_staging"
         )
-    item = arena.dtype.itemsize
-    octets = arena.flat.view(np.uint8)
+    _in_runs(arena, kind, src_offset, dst_offset, count).run(arena, reduce)
+
+
+def _in_runs(
+    arena: Arena, kind: NDArray[np.int8], src_offset: Ints, dst_offset: Ints, count: Ints
+) -> Moves:
+    """Cut operations into runs of copies and of reductions."""
     copies = kind == COPY
-    fold_run = None if copies.all() else _folding(arena, reduce)
     turns = np.flatnonzero(np.diff(copies)) + 1
-    # Overflow is the user's affair, as it is in compiled code.
-    with np.errstate(all="ignore"):
-        for first, last in pairwise([0, *turns.tolist(), len(kind)]):
-            run = slice(first, last)
-            src, dst, length = src_offset[run], dst_offset[run], count[run]
-            if fold_run is None or copies[first]:
-                fold.move(octets, src * item, dst * item, length * item)
-            else:
-                fold_run(kind[run], src, dst, length)
+    runs = []
+    for first, last in pairwise([0, *turns.tolist(), len(kind)] if len(kind) else []):
+        run = slice(first, last)
+        unit = arena.dtype.itemsize if copies[first] else 1
+        src, dst, n = (column[run] * unit for column in (src_offset, dst_offset, count))
+        runs.append((bool(copies[first]), kind[run], src, dst, n))
+    return Moves(runs)
 
 
 def _folding(arena: Arena, reduce: str | Combine) -> Callable[..., None]:

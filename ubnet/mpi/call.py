@@ -1,7 +1,7 @@
 """A collective call: what goes to the world, what is left to do at its end, its three forms."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import update_wrapper
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
@@ -34,7 +34,8 @@ class Call:
 
     def start(self, name: str) -> Operation:
         """Start it under the name of the method that the program called."""
-        pending = current().start(replace(self.collective, op=name))
+        self.collective.op = name
+        pending = current().start(self.collective)
         finish = self.finish
         return Operation([pending], finish=None if finish is None else lambda: finish(pending))
 
