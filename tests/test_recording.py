@@ -98,3 +98,42 @@ def test_summary_and_trace_of_any_number_of_ranks(ranks, cloudmatrix):
     write_trace(trace, result.recording, world.host.endpoint_names)
     events = json.loads(trace.getvalue())["traceEvents"]
     assert sum(event["name"] == "process_name" for event in events) == ranks
+
+
+def arrows(result, world):
+    """The (source, destination, begin, end) of each arrow of a trace, in us."""
+    trace = io.StringIO()
+    write_trace(trace, result.recording, world.host.endpoint_names)
+    ends = {"s": {}, "f": {}}
+    for event in json.loads(trace.getvalue())["traceEvents"]:
+        if event["ph"] in ends:
+            ends[event["ph"]][event["id"]] = event
+    assert ends["s"].keys() == ends["f"].keys()
+    return sorted(
+        (begin["pid"], ends["f"][number]["pid"], begin["ts"], ends["f"][number]["ts"])
+        for number, begin in ends["s"].items()
+    )
+
+
+def test_a_collective_operation_has_an_arrow_for_each_pair_that_talks(cloudmatrix):
+    def main(comm):
+        ubnet.compute(5e-6 * (comm.rank == 2))
+        comm.Alltoall(np.zeros((3, 100)), np.zeros((3, 100)))
+        comm.Send(np.zeros(5), 1) if comm.rank == 0 else None
+        comm.Recv(np.zeros(5), 0) if comm.rank == 1 else None
+
+    result, world = recorded(cloudmatrix, main, 3)
+    drawn = arrows(result, world)
+    pairs = [(source, destination) for source, destination, *_ in drawn]
+    assert pairs == sorted([*((s, d) for s in range(3) for d in range(3) if s != d), (0, 1)])
+    for source, destination, begin, end in drawn:
+        assert begin < end
+        assert begin >= 5 or {source, destination} == {0, 1}  # rank 2 comes late
+
+
+def test_the_many_arrows_of_a_large_operation_are_left_out(cloudmatrix):
+    def main(comm):
+        comm.Alltoall(np.zeros(comm.size), np.zeros(comm.size))
+
+    for ranks, wanted in ((32, 992), (33, 0)):
+        assert len(arrows(*recorded(cloudmatrix, main, ranks))) == wanted

@@ -54,12 +54,31 @@ class Move(NamedTuple):
 
 
 class Part(NamedTuple):
-    """One rank's part in a collective operation, from its call to its end."""
+    """One rank's part in a collective operation, from its call to its end.
+
+    Parts of one number belong to one operation.
+    """
 
     rank: int
     name: str
     start_ps: int
     end_ps: int
+    operation: int
+
+
+class Exchange(NamedTuple):
+    """Who sends whom something in a collective operation.
+
+    Attributes
+    ----------
+    group : tuple of int
+        World ranks of its members.
+    rows : list of (int, int, int)
+        Source and destination, counted in the group, and elements.
+    """
+
+    group: tuple[int, ...]
+    rows: list[tuple[int, int, int]]
 
 
 @dataclass(slots=True)
@@ -76,21 +95,25 @@ class Recording:
         In the order of their ends.
     pairs : dict of (int, int) to int
         Bytes of the program that one rank has sent another, collective operations included.
+    exchanges : dict of int to Exchange
+        What the members of each collective operation send each other, by its number.
     """
 
     spans: list[Span] = field(default_factory=list)
     moves: list[Move] = field(default_factory=list)
     parts: list[Part] = field(default_factory=list)
     pairs: dict[tuple[int, int], int] = field(default_factory=dict)
+    exchanges: dict[int, Exchange] = field(default_factory=dict)
 
     def join(self, others: Iterable["Recording"]) -> "Recording":
         """Return this recording with those of other processes; spans by rank and time."""
-        joined = Recording(list(self.spans), self.moves, self.parts, self.pairs)
+        joined = Recording(list(self.spans), self.moves, self.parts, self.pairs, self.exchanges)
         for other in others:
             joined.spans += other.spans
             joined.moves = joined.moves or other.moves
             joined.parts = joined.parts or other.parts
             joined.pairs = joined.pairs or other.pairs
+            joined.exchanges = joined.exchanges or other.exchanges
         joined.spans.sort(key=lambda span: (span.rank, span.start_ps))
         return joined
 
@@ -108,7 +131,9 @@ class Recorder:
         self.recording = Recording()
         self._now_ps = now_ps
         self._last: dict[int, int] = {}
-        self._joined: dict[tuple[int, int], int] = {}
+        self._calls: dict[tuple[int, int], int] = {}
+        self._operations: dict[tuple[int, int], int] = {}
+        self._joined: dict[tuple[int, int], tuple[int, int]] = {}
         self._sizes: dict[int, tuple[Schedule, list[tuple[int, int, int]]]] = {}
 
     def suspended(self, rank: int, waits_in: str, pendings: list[Pending], since_ps: int) -> None:
@@ -144,20 +169,26 @@ class Recorder:
 
     def joined(self, join: Join) -> None:
         """Note that a rank has come to a collective operation."""
-        self._joined[join.rank, join.number] = self._now_ps()
+        call = self._calls.get((join.context, join.rank), 0)
+        self._calls[join.context, join.rank] = call + 1
+        # The n-th calls of all members on a communicator are one operation.
+        operation = self._operations.setdefault((join.context, call), len(self._operations))
+        self._joined[join.rank, join.number] = operation, self._now_ps()
 
     def gathered(self, join: Join, schedule: Schedule) -> None:
         """Count the bytes of a collective operation, whose members know its schedule now."""
         kept = self._sizes.get(id(schedule))
         if kept is None or kept[0] is not schedule:
             kept = self._sizes[id(schedule)] = schedule, _elements(schedule)
+        operation, _ = self._joined[join.rank, join.number]
+        self.recording.exchanges[operation] = Exchange(join.group, kept[1])
         for source, destination, count in kept[1]:
             self._count(join.group[source], join.group[destination], count * join.itemsize)
 
     def finished(self, join: Join) -> None:
         """Note that a rank's part in a collective operation has ended."""
-        start = self._joined.pop((join.rank, join.number))
-        self.recording.parts.append(Part(join.rank, join.op, start, self._now_ps()))
+        operation, start = self._joined.pop((join.rank, join.number))
+        self.recording.parts.append(Part(join.rank, join.op, start, self._now_ps(), operation))
 
     def _count(self, source: int, destination: int, nbytes: int) -> None:
         pairs = self.recording.pairs

@@ -3,24 +3,37 @@
 Each rank is a process of the trace. Its tracks are ``calls`` (computing, and the calls it is
 blocked in), and channels: ``sends``, ``receives`` and ``collectives``, as many of each as there
 were transfers at a time, so that the slices of a track never overlap. An arrow leads from each
-transfer's slice at its source to that at its destination.
+transfer's slice at its source to that at its destination; in a collective operation from the part
+of each rank to those of the ranks that it sends to, unless there are more than a thousand.
 """
 
 import heapq
 import json
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import IO, Any, NamedTuple
 
-from ubnet.recording import Recording
+from ubnet.recording import Part, Recording
 from ubnet.units import format_size
 
 PS_PER_US = 1_000_000
 
+MOST_ARROWS = 1000
+"""Arrows that are drawn in one collective operation: more are no picture, and a large file."""
+
 Json = dict[str, Any]
 
 
+class _ArrowEnd(NamedTuple):
+    """The beginning ("s") or the end ("f") of an arrow, inside of a slice."""
+
+    phase: str
+    at_ps: int
+    number: int
+
+
 class _Slice(NamedTuple):
-    """A slice of a track; `arrow` numbers the transfer it belongs to, -1 for none."""
+    """A slice of a track, and the ends of arrows in it."""
 
     rank: int
     channel: str
@@ -29,7 +42,7 @@ class _Slice(NamedTuple):
     name: str
     category: str
     arguments: Json
-    arrow: int = -1
+    arrows: Sequence[_ArrowEnd] = ()
 
 
 def write_trace(file: IO[str], recording: Recording, endpoints: Sequence[str]) -> None:
@@ -73,16 +86,56 @@ def _events(recording: Recording, endpoints: Sequence[str]) -> Iterator[Json]:
 def _slices(recording: Recording) -> Iterator[_Slice]:
     for span in recording.spans:
         yield _Slice(span.rank, "calls", span.start_ps, span.end_ps, span.name, span.kind, {})
-    for part in recording.parts:
-        if part.end_ps > part.start_ps:
-            yield _Slice(
-                part.rank, "collectives", part.start_ps, part.end_ps, part.name, "transfer", {}
-            )
     for number, move in enumerate(recording.moves):
         name = f"{move.what} {format_size(move.nbytes)}"
         ends = {"from": move.source, "to": move.destination, "bytes": move.nbytes}
-        for rank, channel in ((move.source, "sends"), (move.destination, "receives")):
-            yield _Slice(rank, channel, move.start_ps, move.end_ps, name, "transfer", ends, number)
+        leaves = _ArrowEnd("s", move.start_ps, number)
+        arrives = _ArrowEnd("f", move.end_ps - 1, number)
+        for rank, channel, arrow in (
+            (move.source, "sends", leaves),
+            (move.destination, "receives", arrives),
+        ):
+            yield _Slice(
+                rank, channel, move.start_ps, move.end_ps, name, "transfer", ends, (arrow,)
+            )
+    arrows = _collective_arrows(recording)
+    for part in _lasting(recording):
+        yield _Slice(
+            part.rank,
+            "collectives",
+            part.start_ps,
+            part.end_ps,
+            part.name,
+            "transfer",
+            {},
+            arrows[part.operation, part.rank],
+        )
+
+
+def _lasting(recording: Recording) -> Iterator[Part]:
+    return (part for part in recording.parts if part.end_ps > part.start_ps)
+
+
+def _collective_arrows(recording: Recording) -> dict[tuple[int, int], list[_ArrowEnd]]:
+    """Return the ends of arrows in each rank's part of each collective operation."""
+    parts = {(part.operation, part.rank): part for part in _lasting(recording)}
+    arrows = defaultdict(list)
+    number = len(recording.moves)
+    for operation, exchange in recording.exchanges.items():
+        if len(exchange.rows) > MOST_ARROWS:
+            continue
+        for row in exchange.rows:
+            ends = [(operation, exchange.group[place]) for place in row[:2]]
+            if not all(end in parts for end in ends):
+                continue
+            source, destination = (parts[end] for end in ends)
+            # Nothing moves before both have come; an end is bound to the slice that encloses it.
+            arrives = destination.end_ps - 1
+            leaves = min(max(source.start_ps, destination.start_ps), source.end_ps, arrives)
+            arrows[ends[0]].append(_ArrowEnd("s", leaves, number))
+            arrows[ends[1]].append(_ArrowEnd("f", arrives, number))
+            number += 1
+    return arrows
 
 
 def _drawn(piece: _Slice, track: int) -> Iterator[Json]:
@@ -97,14 +150,9 @@ def _drawn(piece: _Slice, track: int) -> Iterator[Json]:
         "args": piece.arguments,
         **where,
     }
-    if piece.arrow < 0:
-        return
-    arrow = {"name": "transfer", "cat": "transfer", "id": piece.arrow, **where}
-    if piece.channel == "sends":
-        yield {"ph": "s", "ts": begins, **arrow}
-    else:
-        # Bound to the slice that encloses it, so just before the slice's end.
-        yield {"ph": "f", "bp": "e", "ts": (piece.end_ps - 1) / PS_PER_US, **arrow}
+    for phase, at_ps, number in piece.arrows:
+        arrow = {"name": "transfer", "cat": "transfer", "id": number, "ph": phase, **where}
+        yield {**arrow, "ts": at_ps / PS_PER_US, **({"bp": "e"} if phase == "f" else {})}
 
 
 def _name(what: str, rank: int, track: int, name: str) -> Json:
