@@ -74,3 +74,38 @@ def test_what_a_rank_returns_must_travel(tmp_path):
     done = finish([*command[: command.index("-m")], str(script)])
     assert done.returncode != 0
     assert "rank 0 failed" in done.stderr
+
+
+def test_calls_that_fail_between_processes_fail_as_in_one(tmp_path):
+    source = (
+        "import numpy as np\n"
+        "left, right = (comm.rank - 1) % comm.size, (comm.rank + 1) % comm.size\n"
+        "heard = []\n"
+        "own = MPI.Comm.Create_errhandler(lambda handle, code: heard.append(code))\n"
+        "comm.Set_errhandler(own)\n"
+        "for size in (4, 40_000):\n"
+        "    request = comm.Isend(np.zeros(size), right)\n"
+        "    try:\n        comm.Recv(np.zeros(2), left)\n"
+        "    except MPI.Exception as error:\n        assert error.error_class == MPI.ERR_TRUNCATE\n"
+        "    request.Wait()\n"
+        "try:\n    comm.send(lambda: 0, right)\n"
+        "except Exception as error:\n    assert 'pickle' in str(error)\n"
+        "assert heard == [MPI.ERR_TRUNCATE] * 2, heard\n"
+        "never = comm.irecv(source=left, tag=9)\n"
+        "print('all failed', comm.allreduce(comm.rank))\n"
+        "comm.Bcast(np.zeros(1, 'f8' if comm.rank == 3 else 'i8'))\n"
+    )
+    done = finish(mpirun(2, "-n", 4, written(tmp_path, source)))
+    assert done.returncode == 1
+    assert done.stdout.splitlines() == ["all failed 6"] * 4
+    assert done.stderr.count("gave datatype i8 where rank 3 gave f8: all ranks must") == 1
+
+
+def test_a_fatal_error_ends_all_processes(tmp_path):
+    source = (
+        "comm.Set_errhandler(MPI.ERRORS_ARE_FATAL)\n"
+        "comm.send(0, 99) if comm.rank == 3 else comm.recv()\n"
+    )
+    done = finish(mpirun(2, "-n", 4, written(tmp_path, source)))
+    assert done.returncode == 1
+    assert done.stderr.count("rank 3 met an error that is fatal: MPI_ERR_RANK") == 1

@@ -145,6 +145,8 @@ def test_output_is_tagged_by_rank(run):
             "gave count 3 where rank|gave count 2",
         ),
         ("comm.recv(source=0)", 1, "rank 2: recv from rank 0, any tag, on MPI_COMM_WORLD at"),
+        ("comm.irecv(source=0).wait()", 1, "rank 2: recv from rank 0, any tag, on MPI_COMM_WORLD"),
+        ("comm.Ibarrier(); sys.exit(0)", 0, ""),
     ],
 )
 def test_how_one_rank_ends_the_world(run, leave, status, text):
