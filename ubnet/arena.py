@@ -12,6 +12,7 @@ from ubnet.operation import BUFFERS, INPUT, OUTPUT, SCRATCH
 
 Ints = NDArray[np.int64]
 Array = NDArray[Any]
+Octets = NDArray[np.uint8]
 
 LINE_BYTES = 64
 """Every buffer begins on a cache line of its own."""
@@ -32,6 +33,9 @@ class Arena:
         The type of every element.
     ranks : sequence of int, optional
         The ranks that hold memory here; all of them when left out.
+    instead : Arena, optional
+        One that nobody needs any more: where its memory is large enough this one takes it, and
+        clears it. Touching fresh memory for the first time costs more than what is done with it.
 
     Attributes
     ----------
@@ -49,7 +53,12 @@ class Arena:
     """
 
     def __init__(
-        self, sizes: ArrayLike, dtype: DTypeLike, ranks: Sequence[int] | None = None
+        self,
+        sizes: ArrayLike,
+        dtype: DTypeLike,
+        ranks: Sequence[int] | None = None,
+        *,
+        instead: "Arena | None" = None,
     ) -> None:
         self.sizes: Ints = np.array(sizes, dtype=np.int64).reshape(-1, 3)
         self.dtype = np.dtype(dtype)
@@ -68,7 +77,11 @@ class Arena:
         self.start: Ints = np.full(self.sizes.shape, -1)
         self.start[self.held] = (ends - lines.reshape(-1) * line).reshape(-1, 3)
         self._staging = int(ends[-1]) if len(ends) else 0
-        self.flat: Array = _aligned_zeros(self._staging, self.dtype)
+        taken = None if instead is None else instead._memory
+        self._memory: Octets = _room(self._staging * self.dtype.itemsize, taken)
+        self.flat: Array = _aligned(self._memory, self._staging, self.dtype)
+        if self._memory is taken:
+            self.flat.view(np.uint8)[:] = 0
 
     def __repr__(self) -> str:
         ranks = f"{len(self.held)} ranks of {len(self.sizes)}"
@@ -115,14 +128,23 @@ class Arena:
         reserve the most that is needed before taking views. What was staged is kept.
         """
         if self._staging + elements > len(self.flat):
-            grown = _aligned_zeros(self._staging + elements, self.dtype)
+            length = self._staging + elements
+            self._memory = _room(length * self.dtype.itemsize)
+            grown = _aligned(self._memory, length, self.dtype)
             grown[: len(self.flat)] = self.flat
             self.flat = grown
         return self._staging
 
 
-def _aligned_zeros(elements: int, dtype: np.dtype[Any]) -> Array:
-    """Return zeros that begin on a cache line."""
-    raw = np.zeros(elements * dtype.itemsize + LINE_BYTES, dtype=np.uint8)
-    first = -raw.ctypes.data % LINE_BYTES
-    return raw[first : first + elements * dtype.itemsize].view(dtype)
+def _room(nbytes: int, memory: Octets | None = None) -> Octets:
+    """Return room for so many bytes from any cache line on: `memory` or zeros."""
+    needed = nbytes + LINE_BYTES
+    if memory is not None and len(memory) >= needed:
+        return memory
+    return np.zeros(needed, dtype=np.uint8)
+
+
+def _aligned(memory: Octets, elements: int, dtype: np.dtype[Any]) -> Array:
+    """Return elements in a memory from its first cache line on."""
+    first = -memory.ctypes.data % LINE_BYTES
+    return memory[first : first + elements * dtype.itemsize].view(dtype)

@@ -1,7 +1,7 @@
 """``ubnet bench OP``: a collective operation on many ranks, timed, run and checked."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -163,9 +163,9 @@ def _fitting(given: Schedule, operation: Operation, ranks: int | None) -> int:
     return given.ranks
 
 
-@dataclass(frozen=True)
+@dataclass
 class Collectives:
-    """Measures collective operations on the same ranks.
+    """Measures collective operations on the same ranks, all in the same memory.
 
     Attributes
     ----------
@@ -186,6 +186,7 @@ class Collectives:
     root: int = 0
     chunks: int = 1
     given: Schedule | None = None
+    _arena: Arena | None = field(default=None, init=False, repr=False)
 
     def row(self, way: Way, operation: Operation, algorithm: str, size: int) -> Row:
         """Build, time, run and check one operation, and return its row.
@@ -276,8 +277,8 @@ class Collectives:
         numbers = Numbers.for_sums(self.seed, dtype, call.ranks)
         wrong = 0
         for portion in portions(schedule, dtype.itemsize):
-            arena = Arena(portion.sizes, dtype)
-            fill_inputs(portion, arena, numbers)
-            portion.run(arena)
-            wrong += wrong_elements(call, portion, arena, numbers)
+            self._arena = Arena(portion.sizes, dtype, instead=self._arena)
+            fill_inputs(portion, self._arena, numbers)
+            portion.run(self._arena)
+            wrong += wrong_elements(call, portion, self._arena, numbers)
         return wrong

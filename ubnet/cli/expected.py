@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ubnet.arena import Arena
-from ubnet.cli.inputs import Numbers, wrong_equal
+from ubnet.cli.inputs import Numbers, wrong_repeated
 from ubnet.cli.portions import Portion, Window
 
 Ints = NDArray[np.int64]
@@ -185,38 +185,28 @@ def _one(source: int, first: int, count: int) -> Parts:
 
 
 def _wrong_sums(call: Call, window: Window, arena: Arena, numbers: Numbers) -> int:
-    """Compare with the sums over all ranks, worked out once where the outputs are the same."""
-    wrong, known, total = 0, None, np.empty(0, dtype=np.int64)
+    """Compare with the sums over all ranks."""
+    wrong = 0
     blocks = call.starts if call.op in SCATTERED_SUMS else np.zeros(call.ranks, dtype=np.int64)
     for rank in map(int, arena.held):
-        output = arena.output(rank)
-        if not len(output):
-            continue
         begin = int(window.first[rank] + blocks[rank])
-        if known != (begin, len(output)):
-            known = (begin, len(output))
-            total = numbers.sums(len(output), call.ranks, begin, window.width, window.unit)
-        wrong += wrong_equal(output, total)
+        wrong += numbers.wrong_sums(
+            arena.output(rank), call.ranks, begin, window.width, window.unit
+        )
     return wrong
 
 
 def _wrong_prefixes(call: Call, window: Window, arena: Arena, numbers: Numbers) -> int:
     """Compare each rank with the sums over the ranks below it, and itself in a scan."""
-    wrong, known, total, added = 0, None, np.empty(0, dtype=np.int64), 0
+    wrong, added, total = 0, 0, np.zeros_like(numbers.of_rank(0))
     for rank in map(int, arena.held):
-        output, begin = arena.output(rank), int(window.first[rank])
-        if not len(output):
-            continue
-        if known != (begin, len(output)):
-            known, total, added = (begin, len(output)), np.zeros(len(output), dtype=np.int64), 0
         below = rank + (call.op == "scan")
         for other in range(added, below):
-            own = np.empty_like(total)
-            numbers.fill(own, other, begin, window.width, window.unit)
-            total += own
+            total += numbers.of_rank(other)
         added = below
         if below:  # nobody may rely on what an exscan leaves on rank 0
-            wrong += wrong_equal(output, total)
+            output, begin = arena.output(rank), int(window.first[rank])
+            wrong += wrong_repeated(output, total, begin, window.width, window.unit)
     return wrong
 
 

@@ -2,10 +2,13 @@
 
 Whole numbers make every sum exact in every order, so that ``wrong`` counts unequal elements and
 nothing needs a tolerance. What must arrive is worked out element by element from the meaning of the
-operation, not by running the schedule a second time.
+operation, not by running the schedule a second time. The numbers of a rank repeat after a prime
+number of them, and every rank begins at another one: filling and comparing is as fast as the
+memory, and sums over all ranks repeat, too.
 """
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import ml_dtypes
@@ -20,6 +23,12 @@ LARGEST = 16
 
 CONTIGUOUS = 1 << 60
 """The width of a block that has no end."""
+
+PRIME, SMALL_PRIME = 65_521, 1_259
+"""Numbers until a rank's repeat; the small one, times `every`, where most of them are zero."""
+
+APART = 40_493
+"""So many numbers later begins the next rank: by the golden ratio, so that near ranks are far."""
 
 DTYPES = (
     *("float32", "float64", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2"),
@@ -85,12 +94,11 @@ class Numbers:
 
         Element ``p`` gets the number of index ``first + p // width * unit + p % width``.
         """
-        if native(values.dtype):
-            _fill(values, self.seed, rank, first, width, unit, self.top, self.every)
-            return
-        whole = np.empty(len(values), dtype=np.float32)
-        _fill(whole, self.seed, rank, first, width, unit, self.top, self.every)
-        values[:] = whole.astype(values.dtype)
+        known = native(values.dtype)
+        whole = values if known else np.empty(len(values), dtype=np.float32)
+        _repeat(whole, _table_in(self, whole.dtype), first + self._begin(rank), width, unit)
+        if not known:
+            values[:] = whole.astype(values.dtype)
 
     def wrong_moved(
         self, values: Values, at: Values, source: Values, first: Values, count: Values
@@ -105,26 +113,33 @@ class Numbers:
             Part ``k`` of `values` starts at ``at[k]`` and must hold ``count[k]`` numbers of rank
             ``source[k]``'s input, from index ``first[k]`` on.
         """
-        return int(
-            _wrong_moved(
-                _readable(values), at, source, first, count, self.seed, self.top, self.every
-            )
-        )
+        there = _readable(values)
+        begin = first + self._begin(source)
+        return int(_unequal_parts(there, _table_in(self, there.dtype), at, begin, count))
 
-    def sums(
-        self, count: int, ranks: int, first: int = 0, width: int = CONTIGUOUS, unit: int = 0
-    ) -> Values:
-        """Return sums over all ranks, int64 (count,); indices as for `fill`."""
-        total = np.zeros(count, dtype=np.int64)
-        for begin in range(0, count, width):
-            index = first + begin // width * unit
-            _add_ranks(total[begin : begin + width], ranks, index, self.seed, self.top, self.every)
-        return total
+    def wrong_sums(
+        self, values: Values, ranks: int, first: int = 0, width: int = CONTIGUOUS, unit: int = 0
+    ) -> int:
+        """Count the elements of `values` that are not sums over all ranks; indices as in `fill`."""
+        there = _readable(values)
+        return int(_unequal(there, _sums_in(self, ranks, there.dtype), first, width, unit))
+
+    def of_rank(self, rank: int) -> Values:
+        """Return a rank's numbers from index 0 until they repeat, int64."""
+        table = _table(self)
+        return np.roll(table, -self._begin(rank) % len(table))
+
+    def _begin(self, rank: Any) -> Any:
+        """Return where in the table a rank's numbers begin; zeros stay where they belong."""
+        return rank * (APART * self.every) + rank % self.every
 
 
-def wrong_equal(values: Values, expected: Values) -> int:
-    """Count the elements of `values` that differ from those expected (whole numbers)."""
-    return int(_wrong_equal(_readable(values), expected))
+def wrong_repeated(
+    values: Values, numbers: Values, first: int = 0, width: int = CONTIGUOUS, unit: int = 0
+) -> int:
+    """Count the elements of `values` that are not `numbers`, which repeat; indices as in `fill`."""
+    there = _readable(values)
+    return int(_unequal(there, numbers.astype(there.dtype), first, width, unit))
 
 
 def native(dtype: np.dtype[Any]) -> bool:
@@ -146,73 +161,64 @@ def _largest_exact(dtype: np.dtype[Any]) -> int:
     return limit
 
 
-@kernel
-def _number(seed: int, rank: int, index: int, top: int) -> int:
-    # A 32-bit mixer (multiply and shift, after MurmurHash3's last step), masked so that Python's
-    # own integers give the same numbers as the compiled 64-bit ones.
-    mixed = (index * 0x9E3779B1 + rank * 0x85EBCA77 + seed * 0xC2B2AE3D) & 0xFFFFFFFF
+@lru_cache(maxsize=16)
+def _table(numbers: Numbers) -> Values:
+    """Return the numbers that every rank sends, beginning at places of their own, int64."""
+    period = PRIME if numbers.every == 1 else SMALL_PRIME * numbers.every
+    index = np.arange(period)
+    # A 32-bit mixer (multiply and shift, after MurmurHash3's last step).
+    mixed = (index * 0x9E3779B1 + numbers.seed % (1 << 32) * 0x42B2AE3D) & 0xFFFFFFFF
     mixed = ((mixed ^ (mixed >> 15)) * 0x2C1B3C6D) & 0xFFFFFFFF
     mixed = ((mixed ^ (mixed >> 13)) * 0x297A2D39) & 0xFFFFFFFF
-    return 1 + ((mixed ^ (mixed >> 16)) * top >> 32)
+    found = 1 + ((mixed ^ (mixed >> 16)) * numbers.top >> 32)
+    return np.where(index % numbers.every == 0, found, 0)
+
+
+@lru_cache(maxsize=16)
+def _table_in(numbers: Numbers, dtype: np.dtype[Any]) -> Values:
+    return _table(numbers).astype(dtype)
+
+
+@lru_cache(maxsize=16)
+def _sums_in(numbers: Numbers, ranks: int, dtype: np.dtype[Any]) -> Values:
+    """Return the sums over all ranks, which repeat like the numbers; the type holds them."""
+    total = np.zeros_like(_table(numbers))
+    for rank in range(ranks):
+        total += numbers.of_rank(rank)
+    return total.astype(dtype)
 
 
 @kernel
-def _fill(
-    values: Values, seed: int, rank: int, first: int, width: int, unit: int, top: int, every: int
-) -> None:
+def _repeat(values: Values, table: Values, first: int, width: int, unit: int) -> None:
     for begin in range(0, len(values), width):
-        part, index = values[begin : begin + width], first + begin // width * unit
-        if every == 1:
-            for i in range(len(part)):
-                part[i] = _number(seed, rank, index + i, top)
-            continue
-        for i in range(len(part)):
-            present = (rank + index + i) % every == 0
-            part[i] = _number(seed, rank, index + i, top) if present else 0
+        part = values[begin : begin + width]
+        done, at = 0, (first + begin // width * unit) % len(table)
+        while done < len(part):
+            run = min(len(part) - done, len(table) - at)
+            there, here = table[at : at + run], part[done : done + run]
+            for i in range(len(here)):
+                here[i] = there[i]
+            done, at = done + run, 0
 
 
 @kernel
-def _wrong_moved(
-    values: Values,
-    at: Values,
-    source: Values,
-    first: Values,
-    count: Values,
-    seed: int,
-    top: int,
-    every: int,
-) -> int:
+def _unequal(values: Values, table: Values, first: int, width: int, unit: int) -> int:
     wrong = 0
-    for k in range(len(at)):
-        part, rank, begin = values[at[k] : at[k] + count[k]], source[k], first[k]
-        if every == 1:
-            for i in range(len(part)):
-                wrong += part[i] != _number(seed, rank, begin + i, top)
-            continue
-        for i in range(len(part)):
-            present = (rank + begin + i) % every == 0
-            wrong += part[i] != (_number(seed, rank, begin + i, top) if present else 0)
+    for begin in range(0, len(values), width):
+        part = values[begin : begin + width]
+        done, at = 0, (first + begin // width * unit) % len(table)
+        while done < len(part):
+            run = min(len(part) - done, len(table) - at)
+            there, here = table[at : at + run], part[done : done + run]
+            for i in range(len(here)):
+                wrong += here[i] != there[i]
+            done, at = done + run, 0
     return wrong
 
 
 @kernel
-def _add_ranks(total: Values, ranks: int, first: int, seed: int, top: int, every: int) -> None:
-    block = 2048  # sums that stay in the nearest cache while all ranks pass over them
-    for start in range(0, len(total), block):
-        end = min(start + block, len(total))
-        for rank in range(ranks):
-            if every == 1:
-                for i in range(start, end):
-                    total[i] += _number(seed, rank, first + i, top)
-                continue
-            for i in range(start, end):
-                if (rank + first + i) % every == 0:
-                    total[i] += _number(seed, rank, first + i, top)
-
-
-@kernel
-def _wrong_equal(values: Values, expected: Values) -> int:
+def _unequal_parts(values: Values, table: Values, at: Values, first: Values, count: Values) -> int:
     wrong = 0
-    for i in range(len(values)):
-        wrong += values[i] != expected[i]
+    for k in range(len(at)):
+        wrong += _unequal(values[at[k] : at[k] + count[k]], table, first[k], CONTIGUOUS, 0)
     return wrong

@@ -19,7 +19,7 @@ from ubnet.cli.inputs import CONTIGUOUS
 from ubnet.replay import replay_at
 from ubnet.schedule import INPUT, JOIN, OUTPUT, SCRATCH, Schedule
 
-PORTION_BYTES = 64 << 20
+PORTION_BYTES = 32 << 20
 """What a portion may take, as far as the schedule lets itself be divided."""
 
 MANY_OPERATIONS = 8
