@@ -32,6 +32,20 @@ def test_a_handler_hears_of_a_failing_call_once_and_the_call_raises():
     assert ubnet.run(main, 2).values == [wanted, wanted]
 
 
+def test_new_communicators_inherit_the_handler():
+    def main(comm):
+        own = MPI.Comm.Create_errhandler(hearing([]))
+        comm.Set_errhandler(own)
+        made = [comm.Dup(), comm.Idup()[0], comm.Split(0), comm.Create_cart([comm.size])]
+        made += [made[-1].Sub([True]), comm.Create(comm.group)]
+        assert all(other.Get_errhandler() == own for other in made)
+        assert comm.Split(MPI.UNDEFINED) == MPI.COMM_NULL
+        made[0].Set_errhandler(MPI.ERRORS_RETURN)
+        return made[0].Dup().Get_errhandler() == MPI.ERRORS_RETURN
+
+    assert ubnet.run(main, 2).values == [True, True]
+
+
 def test_what_python_refuses_is_no_error_of_mpi():
     def main(comm):
         heard = []

@@ -42,7 +42,7 @@ class ErrorHandling(HandleMethods):
     """The error handler of a communicator or window, which hears of a call on it that fails.
 
     A handler of the program's own is called, and the exception is raised then; one that is fatal
-    ends the world. Calls on requests raise only.
+    ends the world. A new communicator inherits the handler. Calls on requests raise only.
     """
 
     __slots__ = ()
@@ -78,6 +78,13 @@ class ErrorHandling(HandleMethods):
         """Let the handler deal with an error of a call."""
         if self:
             self._deal_with(int(error), str(error))
+
+    def _hand_on(self, made: Any) -> None:
+        """Give a new communicator, or the one that comes with a request, the handler of this."""
+        if isinstance(made, tuple):
+            made = made[0]
+        if isinstance(made, ErrorHandling) and made:
+            made.Set_errhandler(self.Get_errhandler())
 
     def _deal_with(self, errorcode: int, text: str) -> None:
         ref = self.Get_errhandler()._ref

@@ -10,6 +10,9 @@ from typing import Any
 
 from .exception import Exception as MPIException
 
+MAKERS = ("Clone", "Create", "Dup", "Idup", "Merge", "Split", "Sub")
+"""How the names of methods begin that make communicators, which inherit the handler."""
+
 UNHEARD = ("Call_errhandler", "Get_errhandler", "Set_errhandler")
 """Methods that deal with handlers themselves."""
 
@@ -20,8 +23,8 @@ def guard_calls(kind: type) -> None:
     Parameters
     ----------
     kind : type
-        A class whose ``_hear`` takes the error; its subclasses and what they are made of are
-        changed in place, once.
+        A class whose ``_hear`` takes the error, and whose ``_hand_on`` takes what a method has
+        made; its subclasses and what they are made of are changed in place, once.
     """
     for owner in _classes(kind):
         if owner.__module__.startswith(f"{__package__}."):
@@ -43,10 +46,12 @@ def _is_call(name: str, method: Any) -> bool:
 
 
 def _guarded(method: Callable[..., Any]) -> Callable[..., Any]:
+    makes = method.__name__.startswith(MAKERS)
+
     @wraps(method)
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
         try:
-            return method(self, *args, **kwargs)
+            result = method(self, *args, **kwargs)
         except MPIException as error:
             if not error.heard:  # one call may make others
                 error.heard = True
@@ -54,6 +59,9 @@ def _guarded(method: Callable[..., Any]) -> Callable[..., Any]:
                 if hear is not None:
                     hear(error)
             raise
+        if makes and hasattr(self, "_hand_on"):
+            self._hand_on(result)
+        return result
 
     call.guarded = True  # type: ignore[attr-defined]  # so that it is not guarded again
     return call
