@@ -248,7 +248,7 @@ class Host:
             try:
                 value = self.values[rank.number] = main(rank)
                 rank.end_program()
-                if self.spans(range(self.size)):
+                if len(self.ranks) < self.size:
                     pickle.dumps(value)  # other processes get it: what cannot go fails here
             except SystemExit as leave:
                 self.values[rank.number] = None

@@ -11,6 +11,7 @@ from ubnet.clock import Clock, ClockOptions, WorldEnd
 from ubnet.errors import Deadlock, OptionError, RankFailed, UbnetError
 from ubnet.eventlog import EventLog
 from ubnet.fabric import Fabric
+from ubnet.garbage import seldom_collected
 from ubnet.host import Host
 from ubnet.message import Delivery, Post
 from ubnet.place import place_ranks
@@ -135,7 +136,8 @@ class World:
         """
         self.host.start(main)
         try:
-            end = self._drive_or_abort()
+            with seldom_collected():
+                end = self._drive_or_abort()
             return self._finish(end)
         finally:
             self.host.stop()
