@@ -45,7 +45,9 @@ class HandleMethods:
     def _of(cls, ref: Any, name: str = "") -> Self:
         """Return a handle of something; `name` makes it a predefined one."""
         made = object.__new__(cls)
-        made._stand_for(ref, name)
+        made._ref, made._name = ref, name  # type: ignore[misc]  # slots of the class
+        if name:
+            made._stand_for(ref, name)
         return made
 
     def _stand_for(self, ref: Any, name: str) -> None:
