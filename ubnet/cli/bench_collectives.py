@@ -163,9 +163,9 @@ def _fitting(given: Schedule, operation: Operation, ranks: int | None) -> int:
     return given.ranks
 
 
-@dataclass
+@dataclass(frozen=True)
 class Collectives:
-    """Measures collective operations on the same ranks, all in the same memory.
+    """Measures collective operations on the same ranks; rows may be measured by several threads.
 
     Attributes
     ----------
@@ -186,7 +186,7 @@ class Collectives:
     root: int = 0
     chunks: int = 1
     given: Schedule | None = None
-    _arena: Arena | None = field(default=None, init=False, repr=False)
+    _unused: list[Arena] = field(default_factory=list, init=False, repr=False)
 
     def row(self, way: Way, operation: Operation, algorithm: str, size: int) -> Row:
         """Build, time, run and check one operation, and return its row.
@@ -275,10 +275,19 @@ class Collectives:
         ):
             return None
         numbers = Numbers.for_sums(self.seed, dtype, call.ranks)
-        wrong = 0
+        wrong, arena = 0, self._take_unused()
         for portion in portions(schedule, dtype.itemsize):
-            self._arena = Arena(portion.sizes, dtype, instead=self._arena)
-            fill_inputs(portion, self._arena, numbers)
-            portion.run(self._arena)
-            wrong += wrong_elements(call, portion, self._arena, numbers)
+            arena = Arena(portion.sizes, dtype, instead=arena)
+            fill_inputs(portion, arena, numbers)
+            portion.run(arena)
+            wrong += wrong_elements(call, portion, arena, numbers)
+        if arena is not None:
+            self._unused.append(arena)
         return wrong
+
+    def _take_unused(self) -> Arena | None:
+        """Return memory that no row uses now, for this row alone."""
+        try:
+            return self._unused.pop()
+        except IndexError:
+            return None
