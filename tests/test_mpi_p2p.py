@@ -61,6 +61,7 @@ def test_wrong_buffers_raise_as_mpi4py_does(call, kind, text):
         (lambda c: c.Send([np.zeros(1), 1, MPI.DATATYPE_NULL], 0), MPI.ERR_TYPE),
         (lambda c: c.Free(), MPI.ERR_COMM),
         (lambda c: MPI.REQUEST_NULL.Cancel(), MPI.ERR_REQUEST),
+        (lambda c: MPI.Prequest.Startall([MPI.REQUEST_NULL]), MPI.ERR_REQUEST),
         (lambda c: c.Split(-3), MPI.ERR_ARG),
         (lambda c: MPI.Compute_dims(7, [2, 0]), MPI.ERR_DIMS),
     ],

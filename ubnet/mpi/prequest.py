@@ -26,4 +26,4 @@ class Prequest(Request):
     def Startall(cls, requests: Sequence["Prequest"]) -> None:
         """Start all operations."""
         for request in requests:
-            request.Start()
+            cls.Start(request)  # REQUEST_NULL has no Start of its own
