@@ -129,3 +129,80 @@ def test_an_imported_schedule_is_benched_like_our_own(tmp_path, capsys):
     assert "holds a schedule of all_reduce" in capsys.readouterr().err
     assert run_command(["bench", "allreduce", "--schedule", file, "--ranks", "9", *common]) == 2
     assert "is for 8 ranks, not 9" in capsys.readouterr().err
+
+
+CHANGES = {
+    "srcoff": lambda step: step.set("srcoff", str(int(step.get("srcoff")) + 1)),
+    "dstoff": lambda step: step.set("dstoff", str(int(step.get("dstoff")) - 1)),
+    "type": lambda step: step.set("type", {"r": "rrc", "rrc": "r"}.get(step.get("type"), "nop")),
+    "srcbuf": lambda step: step.set("srcbuf", "i" if step.get("srcbuf") == "o" else "o"),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize(
+    ("op", "algorithm"),
+    [
+        ("all_reduce", "ring"),
+        ("all_gather", "nb"),
+        ("reduce_scatter", "ring"),
+        ("all_to_all", "pairwise"),
+        ("broadcast", "binomial"),
+        ("reduce", "binomial"),
+        ("scan", "doubling"),
+    ],
+)
+def test_whatever_step_is_changed_the_result_is_right_or_the_file_is_refused(
+    op, algorithm, change, tmp_path
+):
+    path = tmp_path / "algo.xml"
+    write_msccl(build(op, 4, 4, algorithm=algorithm), path)
+    right, named, refused = outputs(read_msccl(path)), 0, 0
+    for number in range(len(list(parse(path).getroot().iter("step")))):
+        tree = parse(path)
+        step = list(tree.getroot().iter("step"))[number]
+        if step.get("type") == "nop" or (change == "type" and step.get("type") == "s"):
+            continue
+        own = next(
+            f"gpu {gpu.get('id')} tb {tb.get('id')} step {step.get('s')} "
+            for gpu in tree.getroot()
+            for tb in gpu
+            if step in list(tb)
+        )
+        CHANGES[change](step)
+        tree.write(tmp_path / "changed.xml")
+        try:
+            result, why = outputs(read_msccl(tmp_path / "changed.xml")), ""
+        except ScheduleError as error:
+            result, why = right, str(error)
+            refused, named = refused + 1, named + (own in why)
+        assert result == right
+        assert not why or re.search(r"(gpu \d tb \d+ step \d+|no step writes) ", why)
+    assert refused
+    # Where a copy is left out, only what lacks it can be named.
+    assert named >= refused * (0.6 if change != "type" else 0)
+
+
+@pytest.mark.parametrize(
+    ("change", "what"),
+    [
+        (
+            lambda step: step.set("type", "r"),
+            r"\(r\) from gpu 1 tb \d step \d \(s\) puts rank 1's chunk 1 over rank 2's chunk 1 in "
+            r"rank 2 output chunk 1, which is lost",
+        ),
+        (
+            lambda step: step.set("dstoff", "2"),
+            r"\(rrc\) from gpu 1 tb \d step \d \(s\) adds rank 1's chunk 1 into rank 2 output "
+            r"chunk 2, where the sum of chunk 2 of ranks 0 to 3 belongs",
+        ),
+    ],
+)
+def test_a_chunk_in_the_wrong_place_is_refused_in_words(change, what, tmp_path):
+    path = tmp_path / "ring.xml"
+    write_msccl(build("all_reduce", 4, 4, algorithm="ring"), path)
+    tree = parse(path)
+    change(next(step for step in tree.getroot()[2].iter("step") if step.get("type") == "rrc"))
+    tree.write(path)
+    with pytest.raises(ScheduleError, match=what):
+        read_msccl(path)

@@ -8,10 +8,15 @@ from xml.etree.ElementTree import Element, ParseError, parse
 import numpy as np
 from numpy.typing import NDArray
 
+from ubnet.contributions import first_fault
 from ubnet.errors import ScheduleError
 from ubnet.msccl import BUFFER_LETTERS, NAMES
 from ubnet.operation import COPY, REDUCE, SCRATCH
 from ubnet.schedule import Schedule, ScheduleBuilder
+from ubnet.schedule_check import ORDER_LIMIT
+
+MOST_CHUNKS = 200_000
+"""Chunks that the steps of a file move in all, up to which each of them is followed."""
 
 RECEIVING = ("r", "rcs", "rrc", "rrs", "rrcs")
 SENDING = ("s", "rcs", "rrs", "rrcs")
@@ -85,7 +90,8 @@ def read_msccl(path: str | Path, elements: int = 1) -> Schedule:
     -------
     Schedule
         Named as our own are, such as ``all_reduce`` and the name in the file. Its order is
-        checked up to the length that `Schedule.validate` allows.
+        checked up to the length that `Schedule.validate` allows, and up to `MOST_CHUNKS` that the
+        right chunks end in the right places.
 
     Raises
     ------
@@ -237,17 +243,33 @@ class _Reader:
         free = self.sizes[:, SCRATCH].copy()
         for step in self._ordered():
             self._enter(builder, step, where, free)
-        made = builder.build()
-        known = [step.own for step in where]
-        given = np.array(known) if min(known, default=-1) >= 0 else made.level()
-        made = replace(made, step=given.astype(np.int32))
         try:
-            made.validate(ordering=len(made) <= 20_000)
+            made = builder.build()
+            known = [step.own for step in where]
+            given = np.array(known) if min(known, default=-1) >= 0 else made.level()
+            made = replace(made, step=given.astype(np.int32))
+            self._check_meaning(made, where)
+            made.validate(ordering=len(made) <= ORDER_LIMIT)
         except ScheduleError as error:
+            if str(error).startswith(self.path):
+                raise
             ops = [int(op) for op in re.findall(r"\bop (\d+)\b", str(error))]
             steps = " and ".join(where[op].place for op in ops[:2]) or "no step"
             raise ScheduleError(f"{self.path}: {steps}: {error}") from None
         return made
+
+    def _check_meaning(self, made: Schedule, where: list[Step]) -> None:
+        """Raise where a step moves a chunk to where the operation has no use for it."""
+        if int(made.count.sum()) > MOST_CHUNKS * self.elements:
+            return
+        fault = first_fault(made, self.elements)
+        if fault is None:
+            return
+        if fault.op < 0:
+            raise ScheduleError(f"{self.path}: no step {fault.text}")
+        step = where[fault.op]
+        sent = f"from {step.peer_in.place} " if step.peer_in else ""
+        raise self._wrong(step, sent + fault.text)
 
     def _ordered(self) -> list[Step]:
         """Return the steps so that each comes behind all that it needs."""
