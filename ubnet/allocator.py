@@ -271,19 +271,21 @@ def _sort_ids(ids: I4, n: Int) -> None:
 
 @inner_kernel
 def _sink_level(levels: Table, k: Int, n: Int) -> None:
-    """Sink place k in a heap whose lowest level is on top."""
+    """Sink place k in a heap of four children a place whose lowest level is on top."""
     x, x_of = levels[k].level, levels[k].of
     while True:
-        child = 2 * k + 1
+        child = 4 * k + 1
         if child >= n:
             break
-        if child + 1 < n and levels[child + 1].level < levels[child].level:
-            child += 1
-        if levels[child].level >= x:
+        lowest, least = child, levels[child].level
+        for other in range(child + 1, min(child + 4, n)):
+            if levels[other].level < least:
+                lowest, least = other, levels[other].level
+        if least >= x:
             break
-        levels[k].level = levels[child].level
-        levels[k].of = levels[child].of
-        k = child
+        levels[k].level = least
+        levels[k].of = levels[lowest].of
+        k = lowest
     levels[k].level = x
     levels[k].of = x_of
 
@@ -551,7 +553,7 @@ def _open(
             levels[waiting].level = max(0.0, links[link].offer) / links[link].weight
             levels[waiting].of = link
             waiting += 1
-    for k in range(waiting // 2 - 1, -1, -1):
+    for k in range((waiting + 2) // 4 - 1, -1, -1):
         _sink_level(levels, k, waiting)
     return waiting
 
@@ -622,8 +624,6 @@ def _take_in_disturbed(
     itself and now does not: it is not full any more, or they are not among its largest.
     Return how many flows were looked at.
     """
-    if links[link].held == 0 and links[link].stop_level == np.inf:
-        return 0
     region = clock[REGION]
     most_inside, most_outside, held = 0.0, 0.0, -1.0
     h = links[link].first_hop
@@ -693,7 +693,9 @@ def _fill_region(
             return False
         _fill(clock, flows, hops, links, levels, lists.region, size, links.region, m)
         for k in range(m):
-            budget -= _take_in_disturbed(clock, flows, hops, links, lists, links[k].region)
+            link = np.int64(links[k].region)
+            if links[link].held > 0 or links[link].stop_level < np.inf:
+                budget -= _take_in_disturbed(clock, flows, hops, links, lists, link)
     for k in range(size):
         _set_rate(clock, flows, links, lists, blocks, lists[k].region)
     return True
@@ -750,7 +752,7 @@ def _reallocate(
         clock[MISSES] = 0
     else:
         clock[MISSES] += 1
-        clock[WAIT] = 1 << max(1, min(clock[MISSES], 5))
+        clock[WAIT] = (1 << min(clock[MISSES] - 1, 5)) - 1
         _fill_all(clock, flows, hops, links, lists, levels, blocks)
         if clock[MISSES] > 2:
             _want_dense(clock, hops, links)
@@ -974,6 +976,15 @@ def _are_equal(flows: Table, hops: Table, one: Int, other: Int) -> bool:
 
 
 @inner_kernel
+def _power_over(least: Int) -> Int:
+    """Return a power of two, not less than 16 and ``least``."""
+    power = np.int64(16)
+    while power < least:
+        power *= 2
+    return power
+
+
+@inner_kernel
 def _count_keys(
     start_ps: I8,
     nbytes: I8,
@@ -1012,24 +1023,19 @@ def _group(
     route_link: I8,
     dep_ptr: I8,
     dep: I8,
+    key: I4,
+    times: I4,
+    table: I4,
+    last: I4,
+    count: I4,
 ) -> None:
     """Let the first of equal flows of a post stand for all: its shares are multiplied by them.
 
-    The others keep their rows, for those who wait for them, but have nothing to do.
+    The others keep their rows, for those who wait for them, but have nothing to do. ``table`` is
+    a hash table of rows plus one, ``last`` and ``count`` are those of the equals so far; all zero.
     """
-    first, n, bits = clock[ROWS], len(route_ptr) - 1, 6
-    while (1 << bits) < 4 * n:
-        bits += 1
-    key, times = np.zeros(n, np.int32), np.zeros(1 << bits, np.int32)
-    shared = _count_keys(start_ps, nbytes, route_ptr, route_link, dep_ptr, dep, key, times)
-    if shared == 0:
-        return
-    rare, bits = len(times) - 1, 4
-    while (1 << bits) < 4 * shared:  # they and their first ones, in half of the places
-        bits += 1
-    mask = (1 << bits) - 1
-    table = np.zeros(1 << bits, np.int32)  # of rows plus one; 0 is free
-    last, count = np.zeros(n, np.int32), np.zeros(n, np.int32)  # of the equals so far
+    first, n = clock[ROWS], len(route_ptr) - 1
+    rare, mask = len(times) - 1, len(table) - 1
     for k in range(n):
         flow = first + k
         if times[key[k] & rare] < 2 or flows[flow].first_hop == flows[flow + 1].first_hop:
@@ -1162,7 +1168,27 @@ def enqueue(
         watch,
     )
     if n > 1:
-        _group(clock, flows, hops, start_ps, nbytes, route_ptr, route_link, dep_ptr, dep)
+        key, times = np.zeros(n, np.int32), np.zeros(_power_over(4 * n), np.int32)
+        shared = _count_keys(start_ps, nbytes, route_ptr, route_link, dep_ptr, dep, key, times)
+        if shared > 0:  # they and their first ones take half of the table at most
+            table = np.zeros(_power_over(4 * shared), np.int32)
+            last, count = np.zeros(n, np.int32), np.zeros(n, np.int32)
+            _group(
+                clock,
+                flows,
+                hops,
+                start_ps,
+                nbytes,
+                route_ptr,
+                route_link,
+                dep_ptr,
+                dep,
+                key,
+                times,
+                table,
+                last,
+                count,
+            )
     for k in range(n):
         ends[clock[SIZE] + k] = -1
     clock[ROWS] += n
