@@ -18,6 +18,9 @@ COLOURS = ("#0b6e99", "#c4501b", "#4b7f2a", "#7a3e9d", "#8a6d00", "#b0336d", "#3
 DASHES = ("-", (0, (5, 2)), (0, (1, 1.5)), (0, (5, 1.5, 1, 1.5)))
 """Line styles, one a case."""
 
+BOUND_COLOUR, BOUND_DASH = "#888888", (0, (1, 1))
+"""The look of the line that nothing can cross."""
+
 SUFFIXES = (".png", ".svg", ".pdf")
 """Formats of a picture."""
 
@@ -37,12 +40,14 @@ class Series(NamedTuple):
     across: list[int]
     times: list[float]
     rates: list[float]
+    marker: str = "o"
 
 
 def plot_rows(rows: Sequence[Row], path: Path, where: str = "") -> None:
     """Draw latency (left) and bus bandwidth (right) against size into a file.
 
-    Where all rows have one size they are drawn against their ranks.
+    Where all rows have one size they are drawn against their ranks. Where all are of one operation
+    and case a dotted line is the bound (`bound_of`).
 
     Parameters
     ----------
@@ -62,6 +67,7 @@ def plot_rows(rows: Sequence[Row], path: Path, where: str = "") -> None:
     lines = series_of(rows)
     if not lines:
         raise OptionError("nothing to draw: no row has a size and a time above zero")
+    lines += bound_of(rows)
     figure = figure_class(figsize=(11, 4.6), dpi=140, layout="constrained")
     figure.suptitle(_title(rows, where), fontsize=11, x=0.01, ha="left")
     left, right = figure.subplots(1, 2)
@@ -115,13 +121,34 @@ def series_of(rows: Sequence[Row]) -> list[Series]:
             Series(
                 ", ".join(words) or " ".join(filter(None, key[:4])),
                 COLOURS[ways.index(key[2:]) % len(COLOURS)],
-                DASHES[cases.index(key[:2]) % len(DASHES)],
+                # A colour that comes again has another dash.
+                DASHES[(cases.index(key[:2]) + ways.index(key[2:]) // len(COLOURS)) % len(DASHES)],
                 [across for across, _ in mine],
                 [r.time_us for _, r in mine],
                 [r.busbw_GBps or 0.0 for _, r in mine],
             )
         )
     return found
+
+
+def bound_of(rows: Sequence[Row]) -> list[Series]:
+    """Return the line that no row can cross, if they are of one operation and case.
+
+    A row's efficiency is its bound over its time: the need of the fullest resource for the bytes
+    that it moves. Of the rows of one size the smallest bound is drawn, that of the algorithm and
+    transport which load their fullest resource least.
+    """
+    drawn = [r for r in rows if r.size_bytes > 0 and r.busbw_GBps and r.efficiency > 0]
+    sizes = sorted({r.size_bytes for r in drawn})
+    if len({_key(r)[:2] for r in drawn}) != 1 or len({r.ranks for r in drawn}) != 1:
+        return []
+    best = [
+        min((r for r in drawn if r.size_bytes == size), key=lambda r: r.time_us * r.efficiency)
+        for size in sizes
+    ]
+    times = [r.time_us * r.efficiency for r in best]
+    rates = [(r.busbw_GBps or 0.0) / r.efficiency for r in best]
+    return [Series("bound", BOUND_COLOUR, BOUND_DASH, sizes, times, rates, "")]
 
 
 def spread_labels(heights: Sequence[float], gap: float) -> list[float]:
@@ -191,7 +218,7 @@ def _panel(axes: Any, title: str, against: str, lines: list[tuple[Series, list[f
             values,
             color=series.colour,
             linestyle=series.dash,
-            marker="o",
+            marker=series.marker,
             markersize=3,
             linewidth=1.6,
         )

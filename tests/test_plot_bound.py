@@ -1,0 +1,54 @@
+"""The bound in a picture: the fewest microseconds of any row of a size, and no line crosses it."""
+
+from dataclasses import replace
+
+import pytest
+
+from ubnet.report.plot import bound_of, plot_rows, series_of
+from ubnet.report.row import Row
+
+
+def row(algorithm, size, time_ps, efficiency):
+    return Row.timed(
+        time_ps,
+        size,
+        1.5,
+        op="all_reduce",
+        algorithm=algorithm,
+        transport="aiv",
+        plane="ub",
+        ranks=4,
+        wrong=0,
+        efficiency=efficiency,
+        busiest_link="",
+        busiest_link_utilisation=0.0,
+    )
+
+
+ROWS = [
+    row("ring", 1000, 5_000_000, 0.2),
+    row("mesh", 1000, 2_000_000, 0.6),
+    row("ring", 8000, 9_000_000, 0.9),
+    row("mesh", 8000, 16_000_000, 0.5),
+]
+
+
+def test_the_bound_is_that_of_the_row_which_could_be_fastest():
+    (bound,) = bound_of(ROWS)
+    assert bound.across == [1000, 8000]
+    assert bound.times == pytest.approx([1.0, 8.0])
+    assert bound.rates == pytest.approx([1.5, 1.5])
+    for line in series_of(ROWS):
+        assert all(a >= b for a, b in zip(line.times, bound.times, strict=True))
+        assert all(a <= b for a, b in zip(line.rates, bound.rates, strict=True))
+
+
+def test_different_operations_have_no_common_bound():
+    assert bound_of([*ROWS, replace(ROWS[0], op="all_gather")]) == []
+    assert bound_of([replace(ROWS[0], size_bytes=0)]) == []
+
+
+def test_the_picture_names_the_bound(tmp_path):
+    pytest.importorskip("matplotlib")
+    plot_rows(ROWS, tmp_path / "p.svg", "four dies")
+    assert (tmp_path / "p.svg").read_text().count("<!-- bound -->") == 2
