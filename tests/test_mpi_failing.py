@@ -32,6 +32,29 @@ def test_a_handler_hears_of_a_failing_call_once_and_the_call_raises():
     assert ubnet.run(main, 2).values == [wanted, wanted]
 
 
+@pytest.mark.parametrize(
+    "end",
+    [
+        lambda request: request.Wait(),
+        lambda request: MPI.Request.Waitall([MPI.REQUEST_NULL, request]),
+        lambda request: MPI.Request.waitany(requests=[request]),
+    ],
+)
+def test_a_handler_hears_of_a_receive_that_ends_later(end):
+    def main(comm):
+        heard = []
+        comm.Set_errhandler(MPI.Comm.Create_errhandler(hearing(heard)))
+        for here in (comm, comm.Dup()):
+            request = here.Irecv(np.zeros(2), comm.rank)
+            here.Send(np.zeros(4), comm.rank)
+            with pytest.raises(MPI.Exception):
+                end(request)
+            assert heard == [(here, MPI.ERR_TRUNCATE)]
+            heard.clear()
+
+    ubnet.run(main, 2)
+
+
 def test_new_communicators_inherit_the_handler():
     def main(comm):
         own = MPI.Comm.Create_errhandler(hearing([]))

@@ -134,12 +134,16 @@ def test_a_window_shows_its_memory_as_a_buffer_and_is_no_array(cloudmatrix):
         words[1] = 7
         other = MPI.Win(win)
         seen = memoryview(other).cast("i")[1]
-        assert other == win and not other != win and str(win) == repr(win) == f"{win}"
+        assert other == win
+        assert (other != win) is False
+        assert str(win) == repr(win) == f"{win}"
         for wrong in (lambda: len(win), lambda: win[0], lambda: win + 1, lambda: hash(win)):
             with pytest.raises(TypeError):
                 wrong()
         win.Free()
-        assert not win and win == MPI.WIN_NULL and len(memoryview(MPI.WIN_NULL)) == 0
+        assert not win
+        assert win == MPI.WIN_NULL
+        assert len(memoryview(MPI.WIN_NULL)) == 0
         return seen
 
     assert ubnet.run(main, 1, cloudmatrix).values == [7]

@@ -8,7 +8,7 @@ from ubnet.rank import current
 
 from .exception import ERR_ARG, SUCCESS, Get_error_string
 from .exception import Exception as MPIException
-from .guarded import guard_calls
+from .guarded import guard_calls, guard_requests
 from .handle import Handle, HandleMethods
 from .kept import kept
 
@@ -42,7 +42,8 @@ class ErrorHandling(HandleMethods):
     """The error handler of a communicator or window, which hears of a call on it that fails.
 
     A handler of the program's own is called, and the exception is raised then; one that is fatal
-    ends the world. A new communicator inherits the handler. Calls on requests raise only.
+    ends the world. A new communicator inherits the handler. Of requests that
+    end together it hears as of one.
     """
 
     __slots__ = ()
@@ -68,6 +69,7 @@ class ErrorHandling(HandleMethods):
             raise MPIException(ERR_ARG, "the error handler is ERRHANDLER_NULL")
         if errhandler != ERRORS_RETURN:
             guard_calls(ErrorHandling)
+            guard_requests()
         self._handlers()[id(self._owner())] = self._owner(), Errhandler(errhandler)
 
     def Call_errhandler(self, errorcode: int) -> None:

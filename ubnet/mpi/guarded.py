@@ -8,7 +8,12 @@ from functools import wraps
 from types import FunctionType
 from typing import Any
 
+from ubnet.rank import current
+
+from .communicator import CommHandle, Communicator, handle_of
 from .exception import Exception as MPIException
+from .handle import predefined
+from .request import Request
 
 MAKERS = ("Clone", "Create", "Dup", "Idup", "Merge", "Split", "Sub")
 """How the names of methods begin that make communicators, which inherit the handler."""
@@ -31,6 +36,16 @@ def guard_calls(kind: type) -> None:
             for name, method in list(vars(owner).items()):
                 if _is_call(name, method):
                     setattr(owner, name, _guarded(method))
+
+
+def guard_requests() -> None:
+    """Let the handler of a communicator hear of what it receives by requests and goes wrong."""
+    for name, method in list(vars(Request).items()):
+        ends = name.lower().startswith(("wait", "test"))
+        if ends and isinstance(method, FunctionType) and not hasattr(method, "guarded"):
+            setattr(Request, name, _guarded_end(method, lambda given: [given]))
+        elif ends and isinstance(method, classmethod) and not hasattr(method.__func__, "guarded"):
+            setattr(Request, name, classmethod(_guarded_end(method.__func__, lambda given: given)))
 
 
 def _classes(kind: type) -> Iterator[type]:
@@ -65,3 +80,31 @@ def _guarded(method: Callable[..., Any]) -> Callable[..., Any]:
 
     call.guarded = True  # type: ignore[attr-defined]  # so that it is not guarded again
     return call
+
+
+def _guarded_end(method: Callable[..., Any], requests_of: Callable[[Any], Any]) -> Any:
+    """Return a method that ends requests: one, or a sequence of them behind the class."""
+
+    @wraps(method)
+    def call(first: Any, *args: Any, **kwargs: Any) -> Any:
+        given = first if not isinstance(first, type) else (args[0] if args else kwargs["requests"])
+        operations = [request._ref for request in requests_of(given)]
+        try:
+            return method(first, *args, **kwargs)
+        except MPIException as error:
+            receives = [o.received_on for o in operations if o is not None and o.received_on]
+            if receives and not error.heard:
+                error.heard = True
+                _handle(receives[0])._hear(error)
+            raise
+
+    call.guarded = True  # type: ignore[attr-defined]
+    return call
+
+
+def _handle(communicator: Communicator) -> Any:
+    for name in ("COMM_WORLD", "COMM_SELF"):
+        if current().kept.get(name) is communicator:
+            return predefined(name)
+    handle: CommHandle = handle_of(communicator)
+    return handle
