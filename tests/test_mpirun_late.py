@@ -99,13 +99,3 @@ def test_calls_that_fail_between_processes_fail_as_in_one(tmp_path):
     assert done.returncode == 1
     assert done.stdout.splitlines() == ["all failed 6"] * 4
     assert done.stderr.count("gave datatype i8 where rank 3 gave f8: all ranks must") == 1
-
-
-def test_a_fatal_error_ends_all_processes(tmp_path):
-    source = (
-        "comm.Set_errhandler(MPI.ERRORS_ARE_FATAL)\n"
-        "comm.send(0, 99) if comm.rank == 3 else comm.recv()\n"
-    )
-    done = finish(mpirun(2, "-n", 4, written(tmp_path, source)))
-    assert done.returncode == 1
-    assert done.stderr.count("rank 3 met an error that is fatal: MPI_ERR_RANK") == 1
