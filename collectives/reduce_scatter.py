@@ -60,7 +60,7 @@ def ring(ranks: int, count: int, *, chunks: int = 1) -> Schedule:
     part = pieces(rank * count, np.full(len(rank), count), chunks)
     chain = chains(builder, (part.block + 1) % ranks, ranks - 1, part, chunks)
     last = chain.dst == part.block
-    own = np.where(last, mine[chain.dst], theirs[chain.dst] if len(theirs) else -1)
+    kept = theirs[chain.dst] if len(theirs) else np.full(chain.dst.shape, -1)
     builder.add(
         chain.step,
         chain.src,
@@ -71,7 +71,8 @@ def ring(ranks: int, count: int, *, chunks: int = 1) -> Schedule:
         src_buf=np.where(chain.hop == 0, INPUT, SCRATCH),
         dst_buf=np.where(last, OUTPUT, SCRATCH),
         kind=REDUCE,
-        after=chain.after(own),
+        # In place the last hop overwrites a part of what went to scratch.
+        after=chain.after(np.where(last, mine[chain.dst], -1), kept),
     )
     return builder.build()
 

@@ -53,6 +53,9 @@ class Operation:
         Algorithms that take `chunks`.
     uneven : {"", "pairs", "ranks"}
         Whether the ranks have different counts: for every pair, or for every rank.
+    apart : tuple of str
+        Algorithms that need an output apart from the input: a rank's input may be overwritten
+        before it was sent.
     leveled : bool
         Whether ``hierarchical`` is among the algorithms, and takes a grid.
     """
@@ -67,6 +70,7 @@ class Operation:
     chunked: tuple[str, ...] = ()
     uneven: str = ""
     leveled: bool = False
+    apart: tuple[str, ...] = ()
 
     def busbw_factor(self, ranks: int) -> float:
         """Return bus bandwidth over algorithm bandwidth.
@@ -184,11 +188,30 @@ _ALL = (
     ),
     Operation("gather", gather.ALGORITHMS, "(n-1)/n", rooted=True, blocks=True),
     Operation("scatter", scatter.ALGORITHMS, "(n-1)/n", rooted=True, blocks=True),
-    Operation("all_to_all", all_to_all.ALGORITHMS, "(n-1)/n", blocks=True, leveled=True),
+    Operation(
+        "all_to_all",
+        all_to_all.ALGORITHMS,
+        "(n-1)/n",
+        blocks=True,
+        leveled=True,
+        apart=("mesh", "pairwise"),
+    ),
     Operation("scan", scan.ALGORITHMS, reduces=True),
-    Operation("exscan", scan.EXCLUSIVE_ALGORITHMS, reduces=True),
-    Operation("send_recv", send_recv.ALGORITHMS),
-    Operation("all_to_all_v", all_to_all_v.ALGORITHMS, "(n-1)/n", blocks=True, uneven="pairs"),
+    Operation(
+        "exscan",
+        scan.EXCLUSIVE_ALGORITHMS,
+        reduces=True,
+        apart=tuple(scan.EXCLUSIVE_ALGORITHMS),
+    ),
+    Operation("send_recv", send_recv.ALGORITHMS, apart=tuple(send_recv.ALGORITHMS)),
+    Operation(
+        "all_to_all_v",
+        all_to_all_v.ALGORITHMS,
+        "(n-1)/n",
+        blocks=True,
+        uneven="pairs",
+        apart=tuple(all_to_all_v.ALGORITHMS),
+    ),
     Operation("all_gather_v", all_gather_v.ALGORITHMS, "(n-1)/n", blocks=True, uneven="ranks"),
     Operation(
         "reduce_scatter_v",

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from ubnet.arena import Arena
 from ubnet.cli.expected import Call, fill_inputs, uneven_parts, wrong_elements
+from ubnet.cli.in_place_run import MOST_BYTES, wrong_in_place
 from ubnet.cli.inputs import Numbers, bench_dtype
 from ubnet.cli.memory import moves_bytes
 from ubnet.cli.notes import progress
@@ -34,7 +35,7 @@ from ubnet.errors import OptionError
 from ubnet.msccl_reader import read_msccl, scaled
 from ubnet.place import all_places, place_ranks
 from ubnet.report.row import Row
-from ubnet.report.table import legend
+from ubnet.report.table import ending, legend
 from ubnet.schedule import Schedule
 from ubnet.timing import time_schedule
 from ubnet.units import format_size
@@ -132,7 +133,7 @@ def _bench(
     where = place if isinstance(place, str) else ",".join(place)
     factor = operations[0].busbw if len(operations) == 1 else "the operation's factor"
     header = [f"fabric {fabric.name}, place {where}, seed {seed}", *legend(factor)]
-    results = Results(header, as_json=as_json, plot=plot, where=fabric.name)
+    results = Results(header, as_json=as_json, plot=plot, where=fabric.name, footer=ending)
     cases = [
         (operation, name, way, size)
         for operation in operations
@@ -232,7 +233,7 @@ class Collectives:
             transport=timing.transport,
             plane=way.plane,
             ranks=ranks,
-            wrong=self._wrong(call, schedule),
+            **self._checked(call, schedule),
             efficiency=timing.efficiency,
             busiest_link=timing.busiest,
             busiest_link_utilisation=timing.busiest_utilisation,
@@ -260,6 +261,20 @@ class Collectives:
             plane=way.plane,
             parts=parts or None,
         )
+
+    def _checked(self, call: Call, schedule: Schedule) -> dict[str, Any]:
+        """Return the columns that say what is wrong, out of place and in place."""
+        wrong = self._wrong(call, schedule)
+        known = OPERATIONS[call.op]
+        algorithm = schedule.name.removeprefix(f"{call.op} ")
+        able = call.op != "barrier" and algorithm not in known.apart and self.given is None
+        again, dtype = None, bench_dtype(self.dtype)
+        if able and wrong is not None:
+            need = int(schedule.sizes.sum()) * dtype.itemsize
+            if need <= MOST_BYTES:
+                numbers = Numbers.for_sums(self.seed, dtype, call.ranks)
+                again = wrong_in_place(call, schedule, dtype, numbers)
+        return {"wrong": wrong, "in_place": able, "wrong_in_place": again}
 
     def _wrong(self, call: Call, schedule: Schedule) -> int | None:
         """Run the schedule on real bytes, where they fit, and count what is wrong."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -90,7 +90,20 @@ def fill_inputs(portion: Portion, arena: Arena, numbers: Numbers) -> None:
         numbers.fill(values, rank, int(window.first[rank]), window.width, window.unit)
 
 
-def wrong_elements(call: Call, portion: Portion, arena: Arena, numbers: Numbers) -> int:
+class Outputs(Protocol):
+    """What ranks have received; an `Arena` is such."""
+
+    @property
+    def held(self) -> Ints:
+        """The ranks that are here."""
+        ...
+
+    def output(self, rank: int) -> NDArray[Any]:
+        """Return a rank's output."""
+        ...
+
+
+def wrong_elements(call: Call, portion: Portion, arena: Outputs, numbers: Numbers) -> int:
     """Count the elements of all outputs that differ from what the operation must leave there.
 
     Parameters
@@ -99,7 +112,7 @@ def wrong_elements(call: Call, portion: Portion, arena: Arena, numbers: Numbers)
         What was done.
     portion : Portion
         The part of it that was run.
-    arena : Arena
+    arena : Outputs
         The memory after it.
     numbers : Numbers
         What was in the inputs.
@@ -184,7 +197,7 @@ def _one(source: int, first: int, count: int) -> Parts:
     return Parts(*(np.array([value]) for value in (0, source, first, count)))
 
 
-def _wrong_sums(call: Call, window: Window, arena: Arena, numbers: Numbers) -> int:
+def _wrong_sums(call: Call, window: Window, arena: Outputs, numbers: Numbers) -> int:
     """Compare with the sums over all ranks."""
     wrong = 0
     blocks = call.starts if call.op in SCATTERED_SUMS else np.zeros(call.ranks, dtype=np.int64)
@@ -196,7 +209,7 @@ def _wrong_sums(call: Call, window: Window, arena: Arena, numbers: Numbers) -> i
     return wrong
 
 
-def _wrong_prefixes(call: Call, window: Window, arena: Arena, numbers: Numbers) -> int:
+def _wrong_prefixes(call: Call, window: Window, arena: Outputs, numbers: Numbers) -> int:
     """Compare each rank with the sums over the ranks below it, and itself in a scan."""
     wrong, added, total = 0, 0, np.zeros_like(numbers.of_rank(0))
     for rank in map(int, arena.held):

@@ -111,7 +111,7 @@ def portions(schedule: Schedule, itemsize: int, limit: int = PORTION_BYTES) -> I
     elif parts > 1 and (unit := common_unit(schedule)) > 1:
         yield from _by_unit(schedule, moving, -(-parts // MANY_OPERATIONS), unit)
     else:
-        yield _whole(schedule, moving)
+        yield whole(schedule)
 
 
 def largest_portion(schedule: Schedule, itemsize: int, limit: int = PORTION_BYTES) -> int:
@@ -131,8 +131,9 @@ def _all_one_hop(schedule: Schedule, moving: NDArray[np.bool_]) -> bool:
     return bool(hop[moving].all())
 
 
-def _whole(schedule: Schedule, moving: NDArray[np.bool_]) -> Portion:
+def whole(schedule: Schedule) -> Portion:
     """Return all of it; inputs that are only copied into the output are made there at once."""
+    moving = schedule.kind != JOIN
     reading = moving & (schedule.src_buf == INPUT)
     to_output = (schedule.src == schedule.dst) & (schedule.dst_buf == OUTPUT)
     kept = to_output & (schedule.src_off == schedule.dst_off)

@@ -25,6 +25,8 @@ class Results:
         The file of the picture.
     where : str
         The fabric, for the title of the picture.
+    footer : callable
+        What stands below the table.
     """
 
     def __init__(
@@ -34,11 +36,13 @@ class Results:
         as_json: bool = False,
         plot: Path | None = None,
         where: str = "",
+        footer: Callable[[Sequence[Row]], list[str]] = lambda rows: [],
     ) -> None:
         self.header = header
         self.as_json = as_json
         self.plot = plot
         self.where = where
+        self.footer = footer
         self.rows: list[Row] = []
         self.left_out: NoRoute | None = None
         if plot is not None:
@@ -76,7 +80,7 @@ class Results:
         if self.left_out and not self.rows:
             raise self.left_out
         if self.rows and not self.as_json:
-            print_table(self.rows, self.header, sys.stdout)
+            print_table(self.rows, self.header, sys.stdout, self.footer(self.rows))
         if self.plot is not None:
             from ubnet.report.plot import plot_rows
 
@@ -86,7 +90,7 @@ class Results:
 
     def end(self) -> None:
         """End with status 1 where a result was wrong."""
-        wrong = sum(1 for row in self.rows if row.wrong)
+        wrong = sum(1 for row in self.rows if row.wrong or row.wrong_in_place)
         if wrong:
             note(f"{wrong} of {len(self.rows)} rows have wrong results")
             click.get_current_context().exit(1)

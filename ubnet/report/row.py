@@ -35,6 +35,10 @@ class Row:
         The resource with the highest utilisation.
     busiest_link_utilisation : float
         Bytes it carried, over what it could have carried in that time.
+    in_place : bool
+        Whether it can be done with input and output in one array, in the same time.
+    wrong_in_place : int or None
+        As `wrong`, of the run in place.
     count, dtype, redop, root : int, str, str, int
         The columns of nccl-tests that only a table shows: elements, their type, the reduction
         (``none`` where there is none) and the root (-1 where there is none).
@@ -56,6 +60,8 @@ class Row:
     efficiency: float
     busiest_link: str
     busiest_link_utilisation: float
+    in_place: bool = False
+    wrong_in_place: int | None = None
     count: int = 0
     dtype: str = ""
     redop: str = "none"
@@ -99,5 +105,5 @@ class Row:
         return {f.name: getattr(self, f.name) for f in fields(self) if f.name not in TABLE_ONLY}
 
 
-TABLE_ONLY = ("count", "dtype", "redop", "root", "note")
+TABLE_ONLY = ("in_place", "wrong_in_place", "count", "dtype", "redop", "root", "note")
 """The fields of a `Row` that ``--json`` leaves out."""

@@ -22,6 +22,13 @@ LEGEND = (
 """What the columns mean; ``{factor}`` is the operation's."""
 
 
+IN_PLACE_LEGEND = (
+    "the second time to wrong: in place, input and output in one array, by the same transfers (- = "
+    "not run again above 256 MiB of buffers, N/A = the algorithm needs two arrays)"
+)
+"""What the columns of `IN_PLACE` mean."""
+
+
 def legend(factor: str) -> list[str]:
     """Return the legend of a table, with the factor from algbw to busbw.
 
@@ -52,16 +59,29 @@ SHARED = (
 )
 """Columns that become one ``#`` line where all rows agree."""
 
+
+def _wrong(count: int | None) -> str:
+    return "-" if count is None else str(count)
+
+
 FIGURES = (
     Column[Row]("time", "(us)", lambda r: figure(r.time_us)),
     Column[Row]("algbw", "(GB/s)", lambda r: figure(r.algbw_GBps)),
     Column[Row]("busbw", "(GB/s)", lambda r: figure(r.busbw_GBps)),
-    Column[Row]("wrong", "", lambda r: "-" if r.wrong is None else str(r.wrong)),
+    Column[Row]("wrong", "", lambda r: _wrong(r.wrong)),
     Column[Row]("eff", "(%)", lambda r: f"{100 * r.efficiency:.1f}"),
     Column[Row]("busiest", "", lambda r: r.busiest_link, True),
     Column[Row]("used", "(%)", lambda r: f"{100 * r.busiest_link_utilisation:.1f}"),
 )
 """What was measured."""
+
+IN_PLACE = (
+    Column[Row]("time", "in place", lambda r: figure(r.time_us) if r.in_place else "N/A"),
+    Column[Row]("algbw", "(GB/s)", lambda r: figure(r.algbw_GBps) if r.in_place else "N/A"),
+    Column[Row]("busbw", "(GB/s)", lambda r: figure(r.busbw_GBps) if r.in_place else "N/A"),
+    Column[Row]("wrong", "", lambda r: _wrong(r.wrong_in_place) if r.in_place else "N/A"),
+)
+"""The same in place; N/A where an algorithm needs an output of its own."""
 
 SENT = (
     Column[Row]("size", "(B)", lambda r: str(r.size_bytes)),
@@ -73,25 +93,49 @@ SENT = (
 """What was sent: nccl-tests' first columns."""
 
 
-def print_table(rows: Sequence[Row], header: Sequence[str], file: IO[str]) -> None:
+def ending(rows: Sequence[Row]) -> list[str]:
+    """Return the lines with which nccl-tests ends a table: of what was checked, and one series."""
+    found = []
+    checked = [w for row in rows for w in (row.wrong, row.wrong_in_place) if w is not None]
+    if checked:
+        wrong = sum(checked)
+        found.append(f"Out of bounds values : {wrong} {'FAILED' if wrong else 'OK'}")
+    rates = [row.busbw_GBps for row in rows if row.size_bytes and row.busbw_GBps is not None]
+    sizes = {(row.op, row.size_bytes) for row in rows}
+    if rates and len(sizes) == len(rows) and len({row.op for row in rows}) == 1:
+        found.append(f"Avg bus bandwidth    : {sum(rates) / len(rates):.4g}")
+    return found
+
+
+def print_table(
+    rows: Sequence[Row], header: Sequence[str], file: IO[str], footer: Sequence[str] = ()
+) -> None:
     """Print rows as a table under ``#`` lines.
 
     Parameters
     ----------
     rows : sequence of Row
         At least one.
-    header : sequence of str
-        What stands above the table, a line each, without the ``#``.
+    header, footer : sequence of str
+        What stands above and below the table, a line each, without the ``#``.
     file : text stream
         Where it goes; colours are used on a terminal only.
     """
     console = open_console(file)
     same = [c for c in SHARED if len({c.cell(r) for r in rows}) == 1]
     shared = ", ".join(f"{c.title} {c.cell(rows[0])}" for c in same if c.cell(rows[0]))
-    print_lines([*header, *([shared] if shared else [])], console)
+    twice = any(r.wrong_in_place is not None for r in rows)
+    explained = [IN_PLACE_LEGEND] if twice else []
+    print_lines([*header, *explained, *([shared] if shared else [])], console)
     differing = [c for c in SHARED if c not in same]
     notes = [Column[Row]("", "", lambda r: r.note, True)] if any(r.note for r in rows) else []
-    print_columns(rows, [NAME, *differing, *SENT, *FIGURES, *notes], console)
+    figures = list(FIGURES)
+    if twice:
+        # As nccl-tests does: out of place first, then in place.
+        place = next(i for i, column in enumerate(figures) if column.title == "wrong") + 1
+        figures[place:place] = IN_PLACE
+    print_columns(rows, [NAME, *differing, *SENT, *figures, *notes], console)
+    print_lines(footer, console)
 
 
 def open_console(file: IO[str]) -> Console:
@@ -117,7 +161,9 @@ def print_columns(
     columns: Sequence[Column[T]],
     console: Console,
     *,
-    alarm: Callable[[T], object] = lambda row: getattr(row, "wrong", None),
+    alarm: Callable[[T], object] = lambda row: (
+        getattr(row, "wrong", None) or getattr(row, "wrong_in_place", None)
+    ),
 ) -> None:
     """Print a line a row in the given columns; lines are never wrapped or cut.
 
