@@ -30,6 +30,7 @@ class _Gathering:
     posted: NDArray[np.bool_] | None = None
     flow_id: Ints | None = None
     moved: NDArray[np.bool_] | None = None
+    some_moved: bool = False
     all_moved: bool = False
     ended: int = 0
 
@@ -165,9 +166,10 @@ class Gatherings:
         joins, moved = gathering.joins, gathering.moved
         group = next(iter(joins.values())).group
         parts = [joins[i].part for i in sorted(joins)] if everybody else None
-        if everybody and (moved is None or not moved.any()):
+        if everybody and not gathering.some_moved:
             self.replays.append(Replay(gathering.key, group, None, parts))
             return
+        gathering.some_moved = True  # a process may have done its part and know no more of it
         assert moved is not None
         over = ~moved if everybody else self._over(gathering) & ~moved
         moved |= over

@@ -235,7 +235,8 @@ class Host:
         if local is None:
             processes = self._processes
             process_of = None if processes is None else processes.process_of
-            local = self._collectives[key] = LocalCollective(call.group, process_of, processes)
+            local = LocalCollective(call.group, process_of, processes, self._plans.stages)
+            self._collectives[key] = local
         place = position(rank, call.group)
         local.calls[place] = call
         self._collective_of[rank, number] = (key, place)

@@ -1,9 +1,9 @@
 """A collective call as one process sees it: the buffers of its own ranks, and what moves in them.
 
-Operations whose ranks share the process are replayed in place. Across processes they are replayed
-level by level: what leaves the process is packed per process, what comes in is staged, and then
-the level runs in the order of the operations, so that sums come out the same however the ranks
-are spread.
+Operations whose ranks share the process are replayed in place. Small ones across processes are
+replayed in each of them, once all inputs have been swapped. Large ones are replayed level by level:
+what leaves the process is packed per process, what comes in is staged, and then the level runs in
+the order of the operations, so that sums come out the same however the ranks are spread.
 """
 
 from collections.abc import Callable, Mapping
@@ -20,6 +20,10 @@ from ubnet.plans import Plan
 from ubnet.replay import replay, replay_at
 from ubnet.schedule import Schedule
 from ubnet.stage import Stage, Stages
+
+RUN_EVERYWHERE_BYTES = 8 << 20
+"""Memory of an operation, of all ranks together, up to which every process moves all the bytes:
+that costs less than waiting for each other at every step."""
 
 Bytes = NDArray[np.uint8]
 
@@ -45,6 +49,8 @@ class LocalCollective:
         The process that hosts each rank of the world; None if this one is alone.
     wire : Wire or None
         What carries bytes to other processes.
+    stages : Stages
+        Memory for whole schedules.
 
     Attributes
     ----------
@@ -52,7 +58,9 @@ class LocalCollective:
         Called with True before a reduction of the program's own runs, with False after it.
     """
 
-    def __init__(self, group: tuple[int, ...], process_of: Ints | None, wire: Wire | None) -> None:
+    def __init__(
+        self, group: tuple[int, ...], process_of: Ints | None, wire: Wire | None, stages: Stages
+    ) -> None:
         self.calls: dict[int, Collective] = {}
         self._wire = wire
         self._here = 0 if wire is None else wire.process
@@ -60,7 +68,7 @@ class LocalCollective:
         self._home: Ints = home
         self._members = int((home == self._here).sum())
         self._arena: Arena | None = None
-        self._stages: Stages | None = None
+        self._stages = stages
         self._stage: Stage | None = None
         self._level: Ints | None = None
         self._packed: set[int] = set()
@@ -82,18 +90,41 @@ class LocalCollective:
 
     def move(self, plan: Plan, ops: Ints | None) -> None:
         """Move the bytes of all operations, or of those given by index."""
-        if ops is None and self._members == len(self._home):
+        if ops is None and (self._members == len(self._home) or self._small(plan.schedule)):
             self._move_all(plan)
         else:
             self._move_some(plan.schedule, ops)
 
+    def _small(self, schedule: Schedule) -> bool:
+        """Say whether every process runs the whole schedule for itself, to wait only once."""
+        nbytes = int(schedule.sizes.sum()) * self._dtype().itemsize
+        return nbytes <= RUN_EVERYWHERE_BYTES and not callable(self.first.reduce)
+
     def _move_all(self, plan: Plan) -> None:
-        """Run a whole schedule whose ranks are all here."""
-        self._stage = stage = plan.stages.take(self._dtype())
-        self._stages, self._arena = plan.stages, stage.arena
+        """Run a whole schedule, of which the inputs of ranks elsewhere come here first."""
+        self._stage = stage = self._stages.take(plan.schedule, self._dtype())
+        self._arena = stage.arena
         for position, call in self.calls.items():
             _load(call, stage.inputs[position], stage.outputs[position])
+        if self._members < len(self._home):
+            self._share_inputs(stage)
         stage.run(self._reduction())
+
+    def _share_inputs(self, stage: Stage) -> None:
+        """Swap the inputs of all ranks with the other processes that host some."""
+        assert self._wire is not None
+        held = {
+            process: [stage.inputs[i] for i in np.flatnonzero(self._home == process).tolist()]
+            for process in np.unique(self._home).tolist()
+        }
+        mine = np.concatenate(held.pop(self._here)).view(np.uint8)
+        sizes = {process: sum(a.nbytes for a in arrays) for process, arrays in held.items()}
+        received = self._wire.swap(dict.fromkeys(held, mine), sizes)
+        for process, arrays in held.items():
+            values, first = received[process].view(stage.arena.dtype), 0
+            for array in arrays:
+                array[:] = values[first : first + len(array)]
+                first += len(array)
 
     def _move_some(self, schedule: Schedule, ops: Ints | None) -> None:
         home, which = self._home, slice(None) if ops is None else ops
@@ -120,7 +151,7 @@ class LocalCollective:
         if call.output is not None:
             call.output[:] = made[: len(call.output)]
         kept = made.copy() if call.keep else None
-        if stage is not None and self._stages is not None and self.over:
+        if stage is not None and self.over:
             self._stages.give_back(stage)
         return kept
 

@@ -1,6 +1,6 @@
 """Schedules that were made, with their flows, kept for the next call of the same kind."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -32,11 +32,6 @@ class Plan:
     flows: ScheduleFlows
     outcome: Outcome | None = None
     """What happens when it has the network to itself, once that is known."""
-    stages: Stages = field(init=False)
-    """Where its bytes move."""
-
-    def __post_init__(self) -> None:
-        self.stages = Stages(self.schedule)
 
     def ready(self, here: NDArray[np.bool_], posted: NDArray[np.bool_]) -> Ints:
         """Return the flows that can start with these members here, ascending."""
@@ -58,6 +53,11 @@ class Plans:
         Endpoint of each rank of the world.
     transport : str
         The transport of every transfer, or ``auto``.
+
+    Attributes
+    ----------
+    stages : Stages
+        Where the bytes of schedules move.
     """
 
     def __init__(self, fabric: Fabric, endpoints: Ints, transport: str) -> None:
@@ -65,6 +65,7 @@ class Plans:
         self._endpoints = endpoints
         self._transport = transport
         self._kept: dict[Any, Plan] = {}
+        self.stages = Stages()
         self._operations = 0
 
     def plan(self, maker: Maker, parts: list[Any], group: tuple[int, ...], itemsize: int) -> Plan:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from ubnet.errors import OptionError
 from ubnet.fabric import Ints
 from ubnet.message import Delivery, Post, Replay
+from ubnet.parcel import pack_completions, pack_posts, unpack_completions, unpack_posts
 from ubnet.real_mpi import load_real_mpi
 
 HOLDER = 0
@@ -78,7 +79,7 @@ class Processes:
     def collect(self, posts: list[Post]) -> list[Post]:
         """At the holder: return the posts of all processes that were told to go on."""
         for process in sorted(self._expected):
-            posts = posts + self._take(self._control, process, 0)
+            posts = posts + unpack_posts(self._take(self._control, process, 0))
         self._expected = set()
         return posts
 
@@ -117,14 +118,20 @@ class Processes:
     def deliver(self, deliveries: Mapping[int, object]) -> None:
         """At the holder: tell other processes what follows; those report again."""
         for process, delivery in deliveries.items():
-            self._tell(delivery, process, 1)
             if isinstance(delivery, Delivery):
                 self._expected.add(process)
+                done, delivery.completions = pack_completions(delivery.completions), []
+                self._tell((delivery, done), process, 1)
+            else:
+                self._tell((delivery, []), process, 1)
 
     def report(self, posts: list[Post]) -> Any:
         """At the others: send the posts to the holder, return what follows."""
-        self._tell(posts, HOLDER, 0)
-        return self._take(self._control, HOLDER, 1)
+        self._tell(pack_posts(posts), HOLDER, 0)
+        told, done = self._take(self._control, HOLDER, 1)
+        if done:
+            told.completions = unpack_completions(done)
+        return told
 
     def share(self, value: Any) -> list[Any]:
         """Return the values of all processes, in every process."""

@@ -10,8 +10,8 @@ from ubnet.reductions import Combine
 from ubnet.replay import Moves, moves_of
 from ubnet.schedule import Schedule
 
-KEPT_BYTES = 1 << 20
-"""Larger memory is not kept: what its bytes cost hides what its making costs."""
+KEPT_BYTES = 1 << 26
+"""A bound on the memory of all stages that are kept."""
 
 Array = NDArray[Any]
 
@@ -28,16 +28,26 @@ class Stage:
 
     Attributes
     ----------
+    schedule : Schedule
+        What runs.
     arena : Arena
         The memory; zeros when it is made and after `clear`.
+    inputs, outputs : list of ndarray
+        Every rank's.
     """
 
     def __init__(self, schedule: Schedule, dtype: np.dtype[Any]) -> None:
+        self.schedule = schedule
         self.arena = Arena(schedule.sizes, dtype)
         self._moves: Moves = moves_of(schedule, self.arena)
         ranks = range(schedule.ranks)
         self.inputs: list[Array] = [self.arena.input(rank) for rank in ranks]
         self.outputs: list[Array] = [self.arena.output(rank) for rank in ranks]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of its memory."""
+        return self.arena.flat.nbytes
 
     def run(self, reduce: str | Combine) -> None:
         """Run the schedule."""
@@ -49,19 +59,26 @@ class Stage:
 
 
 class Stages:
-    """The stages of one schedule that nobody uses, for whoever runs it next."""
+    """Stages that nobody uses, for whoever runs the same schedule next."""
 
-    def __init__(self, schedule: Schedule) -> None:
-        self._schedule = schedule
-        self._free: dict[np.dtype[Any], list[Stage]] = {}
+    def __init__(self) -> None:
+        self._free: dict[tuple[Schedule, np.dtype[Any]], list[Stage]] = {}
+        self._nbytes = 0
 
-    def take(self, dtype: np.dtype[Any]) -> Stage:
-        """Return a stage for elements of a type."""
-        free = self._free.get(dtype)
-        return free.pop() if free else Stage(self._schedule, dtype)
+    def take(self, schedule: Schedule, dtype: np.dtype[Any]) -> Stage:
+        """Return a stage of a schedule for elements of a type."""
+        free = self._free.get((schedule, dtype))
+        if not free:
+            return Stage(schedule, dtype)
+        stage = free.pop()
+        self._nbytes -= stage.nbytes
+        return stage
 
     def give_back(self, stage: Stage) -> None:
-        """Keep a stage for the next one, if it is small."""
-        if stage.arena.flat.nbytes <= KEPT_BYTES:
-            stage.clear()
-            self._free.setdefault(stage.arena.dtype, []).append(stage)
+        """Keep a stage for the next one; the kinds used first are forgotten if there are many."""
+        stage.clear()
+        self._free.setdefault((stage.schedule, stage.arena.dtype), []).append(stage)
+        self._nbytes += stage.nbytes
+        while self._nbytes > KEPT_BYTES:
+            forgotten = self._free.pop(next(iter(self._free)))
+            self._nbytes -= sum(stage.nbytes for stage in forgotten)

@@ -5,13 +5,14 @@ does not commute gets its operands in rank order.
 """
 
 from collections.abc import Hashable, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from operator import index
 from typing import Any
 
 from numpy.typing import NDArray
 
 from ubnet.rank import current
+from ubnet.schedule import Schedule
 
 from . import schedules
 from .buffer_collectives import collective
@@ -104,16 +105,24 @@ def _reduction(
 ) -> Call:
     if not isinstance(op, Op):
         raise TypeError(f"op is {op!r}; give an operation such as MPI.SUM")
-    maker = partial(
+    maker = _even(operation, count, root, max(source.datatype.extent, 1), op.Is_commutative())
+    agree = (("count", count), ("root", root), *agreed(source, op))
+    return combining(here, agree, maker, source, output, op)
+
+
+@lru_cache(maxsize=256)
+def _even(
+    operation: str, count: int, root: int, itemsize: int, commutative: bool
+) -> partial[Schedule]:
+    """Return the maker of a reduction: one for all ranks, which sending it on writes once."""
+    return partial(
         schedules.even,
         operation=operation,
         count=count,
         root=root,
-        itemsize=max(source.datatype.extent, 1),
-        commutative=op.Is_commutative(),
+        itemsize=itemsize,
+        commutative=commutative,
     )
-    agree = (("count", count), ("root", root), *agreed(source, op))
-    return combining(here, agree, maker, source, output, op)
 
 
 def combining(
