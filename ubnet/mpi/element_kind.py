@@ -1,5 +1,7 @@
 """What a buffer's elements are, as far as ranks can disagree on it in a collective call."""
 
+from functools import lru_cache
+
 from .datatype import Datatype
 from .layout import Layout
 
@@ -19,7 +21,7 @@ class ElementKind(str):
     __slots__ = ()
 
     def __eq__(self, other: object) -> bool:
-        return not self or not other or str.__eq__(self, str(other))
+        return self is other or not self or not other or str.__eq__(self, str(other))
 
     def __ne__(self, other: object) -> bool:
         return not self == other
@@ -29,14 +31,19 @@ class ElementKind(str):
     @classmethod
     def of(cls, datatype: Datatype, nbytes: int) -> "ElementKind":
         """Return the kind of elements of a datatype; of no bytes it is any."""
-        return cls(_kind(datatype._layout) if nbytes else "")
+        return _kind(datatype._layout) if nbytes else ANY
 
 
-def _kind(layout: Layout) -> str:
+ANY = ElementKind()
+
+
+@lru_cache(maxsize=1024)
+def _kind(layout: Layout) -> ElementKind:
     while layout.parts:
         first = layout.parts[0].layout
         if any(part.layout is not first for part in layout.parts):
-            return ""
+            return ANY
         layout = first
-    known = layout.dtype is not None and layout.size > 1
-    return layout.dtype.str[1:] if known and layout.dtype is not None else ""
+    if layout.dtype is None or layout.size == 1:
+        return ANY
+    return ElementKind(layout.dtype.str[1:])
