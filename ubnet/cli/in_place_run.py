@@ -14,7 +14,7 @@ from ubnet.in_place import Placed, in_place, placed
 from ubnet.operation import INPUT, OUTPUT
 from ubnet.schedule import Schedule
 
-MOST_BYTES = 256 << 20
+MOST_BYTES = 64 << 20
 """Larger rows are not run a second time, in place: their bytes were checked out of place."""
 
 

@@ -24,7 +24,7 @@ LEGEND = (
 
 IN_PLACE_LEGEND = (
     "the second time to wrong: in place, input and output in one array, by the same transfers (- = "
-    "not run again above 256 MiB of buffers, N/A = the algorithm needs two arrays)"
+    "not run again above 64 MiB of buffers, N/A = the algorithm needs two arrays)"
 )
 """What the columns of `IN_PLACE` mean."""
 
