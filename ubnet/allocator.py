@@ -1280,7 +1280,8 @@ NEW_LEVEL = 4
 SERVED = 5  # the row's clock at `SINCE`, and what rounding lost of it
 SERVED_LOW = 6
 TARGET = 7  # of the row's first flow to end
-REALS = 8
+OWN = 8  # the matrix's diagonal: what the row's flows have of the link that holds them back
+REALS = 9
 LINK = 0  # rows of `whole`
 ORDER = 1  # the rows in the order in which they froze
 BEFORE = 2  # the same of the last filling
@@ -1312,8 +1313,11 @@ class Dense(NamedTuple):
     slot_hop: I4  # a slot for each flow on each link, those of a link side by side
     slot_row: I4  # the row that the flow is in
     slot_target: F8  # its target, right in the slot on the link that holds it back
+    slot_begin: I4  # the flow's hops, and where they stop
+    slot_stop: I4
     hop_slot: I4
     hop_column: I4
+    hop_share: NDArray[np.int16]
 
 
 @inner_kernel
@@ -1345,17 +1349,16 @@ def _freeze_row(row: NDArray[np.int16], free: F8, rising: F8, level: float) -> N
 
 
 @inner_kernel
-def _freeze_flows(
-    flows: Table, hops: Table, dense: Any, row: Int, free: F8, rising: F8, level: float
-) -> None:
+def _freeze_flows(dense: Any, row: Int, free: F8, rising: F8, level: float) -> None:
     """Do what `_freeze_row` does, flow by flow."""
-    whole, slot_hop, slot_row, hop_column = dense[2], dense[5], dense[6], dense[9]
+    whole, slot_row, begin, stop = dense[2], dense[6], dense[8], dense[9]
+    hop_column, hop_share = dense[11], dense[12]
     for slot in range(whole[SLOT, row], whole[SLOT, row] + whole[USED, row]):
         if slot_row[slot] == row:
-            flow = hops[slot_hop[slot]].flow
-            for h in range(flows[flow].first_hop, flows[flow + 1].first_hop):
-                free[hop_column[h]] -= level * hops[h].share
-                rising[hop_column[h]] -= hops[h].share
+            for h in range(begin[slot], stop[slot]):
+                share = float(hop_share[h])
+                free[hop_column[h]] -= level * share
+                rising[hop_column[h]] -= share
 
 
 @inner_kernel
@@ -1377,34 +1380,26 @@ def _read(reals: F8, whole: I8, row: Int, now: Int) -> float:
 @inner_kernel
 def _take_slots(flows: Table, hops: Table, links: Table, dense: Any, flow: Int) -> None:
     """Give a flow a slot on each of its links."""
-    whole, slot_hop, slot_row, hop_slot, hop_column = (
-        dense[2],
-        dense[5],
-        dense[6],
-        dense[8],
-        dense[9],
-    )
-    for h in range(flows[flow].first_hop, flows[flow + 1].first_hop):
+    whole, slot_hop, slot_row, begin, stop = dense[2], dense[5], dense[6], dense[8], dense[9]
+    hop_slot, hop_column, hop_share = dense[10:]
+    first, end = flows[flow].first_hop, flows[flow + 1].first_hop
+    for h in range(first, end):
         column = links[hops[h].link].column
         slot = whole[SLOT, column] + whole[USED, column]
         whole[USED, column] += 1
         slot_hop[slot] = h
         slot_row[slot] = -1
+        begin[slot], stop[slot] = first, end
         hop_slot[h] = slot
         hop_column[h] = column
+        hop_share[h] = int(hops[h].share)
 
 
 @inner_kernel
 def _give_slots_back(flows: Table, dense: Any, flow: Int) -> None:
     """Let the last slot of each of a flow's links take the place of its own."""
-    whole, slot_hop, slot_row, slot_target, hop_slot, hop_column = (
-        dense[2],
-        dense[5],
-        dense[6],
-        dense[7],
-        dense[8],
-        dense[9],
-    )
+    whole, slot_hop, slot_row, slot_target = dense[2], dense[5], dense[6], dense[7]
+    begin, stop, hop_slot, hop_column = dense[8:12]
     for h in range(flows[flow].first_hop, flows[flow + 1].first_hop):
         column, slot = hop_column[h], hop_slot[h]
         whole[USED, column] -= 1
@@ -1412,6 +1407,7 @@ def _give_slots_back(flows: Table, dense: Any, flow: Int) -> None:
         slot_hop[slot] = slot_hop[last]
         slot_row[slot] = slot_row[last]
         slot_target[slot] = slot_target[last]
+        begin[slot], stop[slot] = begin[last], stop[last]
         hop_slot[slot_hop[slot]] = slot
 
 
@@ -1420,7 +1416,8 @@ def _join_row(
     clock: I8, flows: Table, hops: Table, dense: Any, flow: Int, row: Int, left: float
 ) -> None:
     """Put a flow with some bytes left into a row."""
-    matrix, reals, whole, _, _, _, slot_row, slot_target, hop_slot, hop_column = dense
+    matrix, reals, whole, slot_row, slot_target = dense[0], dense[1], dense[2], dense[6], dense[7]
+    hop_slot, hop_column = dense[10], dense[11]
     if whole[MEMBERS, row] == 0:
         reals[SERVED, row] = 0.0
         reals[SERVED_LOW, row] = 0.0
@@ -1441,12 +1438,13 @@ def _join_row(
         slot_row[hop_slot[h]] = row
         if hop_column[h] == row:
             slot_target[hop_slot[h]] = target
+            reals[OWN, row] += hops[h].share
 
 
 @inner_kernel
 def _leave_row(flows: Table, hops: Table, dense: Any, flow: Int) -> None:
     """Take a flow out of its row."""
-    matrix, reals, whole, hop_column = dense[0], dense[1], dense[2], dense[9]
+    matrix, reals, whole, hop_column = dense[0], dense[1], dense[2], dense[11]
     row = np.int64(flows[flow].row)
     whole[MOVED, row] = 1
     whole[MEMBERS, row] -= 1
@@ -1455,6 +1453,8 @@ def _leave_row(flows: Table, hops: Table, dense: Any, flow: Int) -> None:
         reals[TARGET, row] = -1.0  # until it is looked for, nobody is before it
     for h in range(flows[flow].first_hop, flows[flow + 1].first_hop):
         matrix[row, hop_column[h]] -= hops[h].share
+        if hop_column[h] == row:
+            reals[OWN, row] -= hops[h].share
 
 
 @inner_kernel
@@ -1547,12 +1547,12 @@ def _fill_rows(clock: I8, flows: Table, hops: Table, links: Table, dense: Any) -
         level = max(last, free[column] / rising[column])
         if level <= last * (1.0 + SAME_LEVEL):
             level = last
-        if matrix[column, column] != rising[column]:
+        if reals[OWN, column] != rising[column]:
             _gather(clock, flows, hops, dense, column)
         own = whole[MEMBERS, column]
         frozen += own
         if 100 * own + whole[USED, column] < len(free):  # in the time of one column of the matrix
-            _freeze_flows(flows, hops, dense, column, free, rising, level)
+            _freeze_flows(dense, column, free, rising, level)
         else:
             _freeze_row(matrix[column], free, rising, level)
         whole[PLACE, column] = step
@@ -1666,7 +1666,7 @@ def _build_rows(
             levels[rows].level = links[whole[LINK, k]].stop_level
             levels[rows].of = k
             rows += 1
-    for k in range(rows // 2 - 1, -1, -1):
+    for k in range((rows + 2) // 4 - 1, -1, -1):
         _sink_level(levels, k, rows)
     clock[STEPS] = rows
     for k in range(rows):
@@ -1720,7 +1720,7 @@ def _end_rows_due(
         dense[5],
         dense[6],
         dense[7],
-        dense[9],
+        dense[11],
     )
     n, now = np.int64(0), clock[NOW]
     for k in range(clock[STEPS]):

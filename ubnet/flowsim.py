@@ -477,6 +477,7 @@ class FlowSim:
             self._dense = self._dense._replace(
                 hop_slot=np.concatenate([self._dense.hop_slot, more]),
                 hop_column=np.concatenate([self._dense.hop_column, more]),
+                hop_share=np.concatenate([self._dense.hop_share, more.astype(np.int16)]),
             )
         self._take(engine)
 
@@ -508,8 +509,11 @@ def _matrix(n: int, active_hops: int, hops: int) -> Dense:
         slot_hop=np.zeros(slots, np.int32),
         slot_row=np.zeros(slots, np.int32),
         slot_target=np.zeros(slots),
+        slot_begin=np.zeros(slots, np.int32),
+        slot_stop=np.zeros(slots, np.int32),
         hop_slot=np.zeros(hops, np.int32),
         hop_column=np.zeros(hops, np.int32),
+        hop_share=np.zeros(hops, np.int16),
     )
 
 
