@@ -108,12 +108,12 @@ def calls(
             got = rank.irecv(other, 0, 0)
             rank.wait([rank.isend(other, 0, 0, Phantom(100_000)), got])
         else:
-            maker = partial(even, operation="all_reduce", count=500 + kind, itemsize=4)
+            maker = partial(even, operation="all_reduce", count=500, itemsize=4)
             call = Collective(0, comm_group, "all_reduce", (), maker, itemsize=4)
             pending = rank.start(call)
-            if kind == 1:  # a message starts while the operation is under way
-                rank.wait([rank.isend(rank.number, 5, 0, Phantom(10)), rank.irecv(-1, 5, 0)])
-                rank.isend((rank.number + 2) % len(comm_group), 6, 0, Phantom(1000))
+            if kind == 1:  # a message gets in the way of the operation
+                rank.compute(600e-9)
+                rank.isend((rank.number + 2) % len(comm_group), 6, 0, Phantom(60_000))
             rank.wait([pending])
         times.append(rank.now_ps)
     return times

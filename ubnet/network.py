@@ -248,7 +248,7 @@ class Network:
 
     def _runs_unhindered(self, transfer: _Transfer) -> bool:
         """Start a flow without the engine if that is possible."""
-        if self._engaged and transfer.passage.loads:
+        if transfer.passage.loads and (self._engaged or self._repeat is not None):
             return False
         return self._unhindered.start(transfer, self.now_ps)
 
