@@ -217,17 +217,14 @@ def fan_out(
     active, passive, step = active[moved], passive[moved], s.step[moved].astype(np.int64)
     counts = fabric.distance(place[active], place[passive]) > _own_link(transport)
     fan = (step - step.min()) * s.ranks + active
-    if len(number_of(fan)[0]) == len(moved):
+    fans, number = number_of(fan)
+    if len(fans) == len(moved):
         return np.ones(len(moved), dtype=np.int64)
-    key = (fan * 2 + counts) * s.ranks + passive
-    order = np.argsort(key, kind="stable")
-    fan, key, counts = fan[order], key[order], counts[order]
-    new_fan = np.diff(fan, prepend=-1) != 0
-    new_target = (np.diff(key, prepend=-1) != 0) & counts
-    number = np.cumsum(new_fan) - 1
-    targets = np.bincount(number, weights=new_target).astype(np.int64)
-    k = np.empty(len(moved), dtype=np.int64)
-    k[order] = np.maximum(targets[number], 1)
+    pairs, _ = number_of((fan * 2 + counts) * s.ranks + passive)
+    fan_and_counts = pairs // s.ranks
+    _, fan_of_pair = number_of(fan_and_counts // 2)
+    targets = np.bincount(fan_of_pair, weights=fan_and_counts % 2).astype(np.int64)
+    k: Ints = np.maximum(targets, 1)[number]
     return k
 
 
