@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from ubnet.errors import OptionError
 from ubnet.fabric import Ints
-from ubnet.message import Delivery, Post, Replay
-from ubnet.parcel import pack_completions, pack_posts, unpack_completions, unpack_posts
+from ubnet.message import Delivery, Post
+from ubnet.parcel import pack_delivery, pack_posts, unpack_delivery, unpack_posts
 from ubnet.real_mpi import load_real_mpi
 
 HOLDER = 0
@@ -24,7 +24,9 @@ ANSWER = 0
 """The tag of results of accesses, which is no wire number."""
 
 SPINS = 500
-LONGEST_NAP_S = 0.001
+LONGEST_NAP_S = 0.0002
+"""Naps that grow to this cost a waiting process some hundredth of a core; longer ones cost all of
+them time at every exchange."""
 
 PIECE_BYTES = 1 << 30
 """A real message's count is a 32-bit number in Open MPI: larger payloads go in pieces."""
@@ -64,6 +66,7 @@ class Processes:
             )
         blocks = np.array_split(np.arange(ranks), self.size)
         self.process_of: Ints = np.repeat(np.arange(self.size), [len(b) for b in blocks])
+        self._home: list[int] = self.process_of.tolist()
         self.hosted = range(int(blocks[self.process][0]), int(blocks[self.process][-1]) + 1)
         self._wire = 0
         self._last_wire = mpi.COMM_WORLD.Get_attr(mpi.TAG_UB)
@@ -89,49 +92,44 @@ class Processes:
         A process without a rank to wake and without bytes to move is left alone; what has ended
         for its ranks, and what takes effect in their memory, is kept for the next time.
         """
+        home, kept = self._home, self._kept
         parts = [Delivery(delivery.now_ps) for _ in range(self.size)]
         for rank in delivery.wake:
-            parts[self.process_of[rank]].wake.append(rank)
-        answering = {int(self.process_of[e.target]) for e in delivery.effects if e.answer}
+            parts[home[rank]].wake.append(rank)
+        for replay in delivery.replays:
+            for process in {home[rank] for rank in replay.group}:
+                parts[process].replays.append(replay)
+        answering = {home[effect.target] for effect in delivery.effects if effect.answer}
         for effect in delivery.effects:
-            self._kept[self.process_of[effect.target]].effects.append(effect)
-        for number, part in enumerate(parts):
-            part.replays = [r for r in delivery.replays if number in self._hosts_of(r)]
+            kept[home[effect.target]].effects.append(effect)
         for rank, done in delivery.completions:
-            self._kept[self.process_of[rank]].completions.append((rank, done))
+            kept[home[rank]].completions.append((rank, done))
         for key, values in delivery.values.items():
-            self._kept[self.process_of[key[0]]].values[key] = values
+            kept[home[key[0]]].values[key] = values
         told = {
             p: part
             for p, part in enumerate(parts)
             if p == HOLDER or p in answering or part.wake or part.replays
         }
         for number, part in told.items():
-            kept, self._kept[number] = self._kept[number], Delivery(0)
-            part.completions, part.values = kept.completions, kept.values
-            part.effects = kept.effects
+            known, kept[number] = kept[number], Delivery(0)
+            part.completions, part.values = known.completions, known.values
+            part.effects = known.effects
         return told.pop(HOLDER), told
-
-    def _hosts_of(self, replay: Replay) -> set[int]:
-        return {int(self.process_of[rank]) for rank in replay.group}
 
     def deliver(self, deliveries: Mapping[int, object]) -> None:
         """At the holder: tell other processes what follows; those report again."""
         for process, delivery in deliveries.items():
             if isinstance(delivery, Delivery):
                 self._expected.add(process)
-                done, delivery.completions = pack_completions(delivery.completions), []
-                self._tell((delivery, done), process, 1)
-            else:
-                self._tell((delivery, []), process, 1)
+                delivery = pack_delivery(delivery)
+            self._tell(delivery, process, 1)
 
     def report(self, posts: list[Post]) -> Any:
         """At the others: send the posts to the holder, return what follows."""
         self._tell(pack_posts(posts), HOLDER, 0)
-        told, done = self._take(self._control, HOLDER, 1)
-        if done:
-            told.completions = unpack_completions(done)
-        return told
+        told = self._take(self._control, HOLDER, 1)
+        return unpack_delivery(told) if isinstance(told, tuple) else told
 
     def share(self, value: Any) -> list[Any]:
         """Return the values of all processes, in every process."""

@@ -83,9 +83,13 @@ class Program(MetaPathFinder):
         if rank == self._running:
             return
         modules = sys.modules
-        there = {name: modules.pop(name) for name in self._own if name in modules}
+        there = {name: modules[name] for name in self._own if name in modules}
         self._modules[self._running], self._argv[self._running] = there, sys.argv
-        modules.update(self._modules.get(rank, self._needed))
+        here = self._modules.get(rank, self._needed)
+        if here.keys() != there.keys():
+            for name in there.keys() - here.keys():
+                del modules[name]
+        modules.update(here)
         sys.argv = self._argv.get(rank) or list(self._arguments)
         self._running = rank
 
