@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from ubnet.flowsim import simulate_flows as simulate_flows
     from ubnet.launch import compute as compute
     from ubnet.launch import run as run
+    from ubnet.link_report import report_links as report_links
+    from ubnet.tier_gain import tier_gains as tier_gains
     from ubnet.transfer import transfer_time as transfer_time
 
 __version__ = "0.1.0"
@@ -27,8 +29,10 @@ _NAMES = {
     "compute": "ubnet.launch",
     "from_networkx": "ubnet.fabric_graph",
     "load_fabric": "ubnet.fabrics",
+    "report_links": "ubnet.link_report",
     "run": "ubnet.launch",
     "simulate_flows": "ubnet.flowsim",
+    "tier_gains": "ubnet.tier_gain",
     "to_networkx": "ubnet.fabric_graph",
     "transfer_time": "ubnet.transfer",
 }
@@ -40,8 +44,10 @@ __all__ = [
     "compute",
     "from_networkx",
     "load_fabric",
+    "report_links",
     "run",
     "simulate_flows",
+    "tier_gains",
     "to_networkx",
     "transfer_time",
 ]

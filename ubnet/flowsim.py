@@ -4,7 +4,7 @@
 Its loop: take all events of this instant, apply them, re-allocate once, find the next finish.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -109,6 +109,18 @@ def simulate_flows(
     )
     sim.run()
     return sim.finish_ps
+
+
+class Active(NamedTuple):
+    """Flows that move bytes; their routes are ragged rows, as in `simulate_flows`."""
+
+    flow: NDArray[np.int64]  # ids
+    rate: NDArray[np.float64]  # bytes/s
+    weight: NDArray[np.float64]
+    stopped_by: NDArray[np.int64]  # the full link that holds the flow back, -1: its own cap
+    hop_ptr: NDArray[np.int64]
+    link: NDArray[np.int64]
+    share: NDArray[np.float64]
 
 
 class FlowSim:
@@ -363,6 +375,29 @@ class FlowSim:
         total: NDArray[np.float64] = carried + self._engine.links.bytes[:-1]
         return total
 
+    def active(self) -> "Active":
+        """Return the flows that move bytes now, with their rates and what holds each back."""
+        self.next_event()
+        if self._clock[allocator.DENSE] != 0:
+            allocator.settle_dense(self._tables, tuple(self._dense))
+        flows, hops = self._engine.flows, self._engine.hops
+        first = np.sort(self._engine.lists.active[: self._clock[allocator.ACTIVE]])
+        row, place = _with_equals(first, flows.equal)
+        count = np.bincount(place, minlength=len(first))
+        begin = flows.first_hop[first][place]
+        length = flows.first_hop[first + 1][place] - begin
+        hop_ptr = np.concatenate([[0], np.cumsum(length)])
+        hop = np.arange(hop_ptr[-1]) + np.repeat(begin - hop_ptr[:-1], length)
+        return Active(
+            flow=flows.number[row],
+            rate=flows.rate[first][place],
+            weight=flows.weight[first][place],
+            stopped_by=flows.stopped_by[first][place].astype(np.int64),
+            hop_ptr=hop_ptr,
+            link=hops.link[hop].astype(np.int64),
+            share=hops.share[hop] / np.repeat(count[place], length),
+        )
+
     def held_rate(self) -> NDArray[np.float64]:
         """Return the rate, in bytes/s, of the flows that each link holds back now.
 
@@ -374,12 +409,7 @@ class FlowSim:
             allocator.settle_dense(self._tables, tuple(self._dense))
         flows = self._engine.flows
         active = np.sort(self._engine.lists.active[: self._clock[allocator.ACTIVE]])
-        by, equals = flows.stopped_by[active], np.ones(len(active))
-        at, place = flows.equal[active], np.arange(len(active))
-        while len(place := place[at >= 0]):
-            at = at[at >= 0]
-            equals[place] += 1
-            at = flows.equal[at]
+        by, equals = flows.stopped_by[active], np.bincount(_with_equals(active, flows.equal)[1])
         rate = flows.rate[active] * equals
         n = len(self._capacity)
         return np.bincount(np.where(by < 0, n, by), rate, n + 1).astype(np.float64, copy=False)
@@ -494,6 +524,20 @@ class FlowSim:
         """Return how many rows of flows, of hops and of edges are in use."""
         rows = int(self._clock[allocator.ROWS])
         return rows, int(self._first_hop[rows]), int(self._clock[allocator.EDGES_USED])
+
+
+def _with_equals(
+    first: NDArray[np.integer[Any]], next_equal: NDArray[np.int32]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return flows and those that they stand for, and the place in ``first`` of each."""
+    at, place = first.astype(np.int64), np.arange(len(first))
+    rows, places = [at], [place]
+    while len(at):
+        at = next_equal[at].astype(np.int64)
+        at, place = at[at >= 0], place[at >= 0]
+        rows.append(at)
+        places.append(place)
+    return np.concatenate(rows), np.concatenate(places)
 
 
 def _matrix(n: int, active_hops: int, hops: int) -> Dense:
