@@ -5,7 +5,8 @@ import pytest
 
 import ubnet
 from ubnet import mpi as MPI
-from ubnet.errors import MismatchedCall, RankFailed
+from ubnet.errors import Deadlock, MismatchedCall, RankFailed
+from ubnet.launch import make_world
 
 
 def hearing(heard):
@@ -67,6 +68,21 @@ def test_new_communicators_inherit_the_handler():
         return made[0].Dup().Get_errhandler() == MPI.ERRORS_RETURN
 
     assert ubnet.run(main, 2).values == [True, True]
+
+
+def test_recordings_and_deadlocks_know_the_calls_of_programs_with_handlers():
+    def main(comm):
+        comm.Set_errhandler(MPI.ERRORS_ARE_FATAL)
+        comm.Bcast(np.zeros(9))
+        comm.irecv(source=1 - comm.rank).wait()
+
+    world = make_world(2)
+    world.record()
+    with pytest.raises(
+        Deadlock, match=r"recv from rank 1, any tag, on MPI_COMM_WORLD at .*failing"
+    ):
+        world.run(lambda rank: main(MPI.COMM_WORLD))
+    assert {span.name for span in world.host.recorder.recording.spans} == {"Bcast"}
 
 
 def test_what_python_refuses_is_no_error_of_mpi():

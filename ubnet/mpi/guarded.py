@@ -60,7 +60,7 @@ def _is_call(name: str, method: Any) -> bool:
     return public and isinstance(method, FunctionType) and not hasattr(method, "guarded")
 
 
-def _guarded(method: Callable[..., Any]) -> Callable[..., Any]:
+def _guarded(method: Callable[..., Any]) -> Any:
     makes = method.__name__.startswith(MAKERS)
 
     @wraps(method)
@@ -78,8 +78,7 @@ def _guarded(method: Callable[..., Any]) -> Callable[..., Any]:
             self._hand_on(result)
         return result
 
-    call.guarded = True  # type: ignore[attr-defined]  # so that it is not guarded again
-    return call
+    return _in_place_of(call, method)
 
 
 def _guarded_end(method: Callable[..., Any], requests_of: Callable[[Any], Any]) -> Any:
@@ -98,7 +97,14 @@ def _guarded_end(method: Callable[..., Any], requests_of: Callable[[Any], Any]) 
                 _handle(receives[0])._hear(error)
             raise
 
-    call.guarded = True  # type: ignore[attr-defined]
+    return _in_place_of(call, method)
+
+
+def _in_place_of(call: Any, method: Callable[..., Any]) -> Any:
+    """Let tracebacks and recordings find the method's name, and nobody guard it again."""
+    names = {"co_name": method.__name__, "co_qualname": method.__qualname__}
+    call.__code__ = call.__code__.replace(**names)
+    call.guarded = True
     return call
 
 
