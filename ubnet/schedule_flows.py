@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ubnet.compressed_rows import number_of, owners, pointers, take_rows
+from ubnet.compressed_rows import number_of, owners, take_rows
 from ubnet.engine_order import EngineOrder
 from ubnet.errors import ScheduleError
 from ubnet.fabric import PACKAGE, SELF, Fabric
@@ -170,19 +170,27 @@ def schedule_flows(
     passes = MemoryPasses.of(s)
     done = np.arange(len(s))
     done[passes.member] = len(s) + passes.number
-    everybody = np.arange(s.ranks)
     order = _engine_order(s, fabric, place, transport, op)
     held = order.held
-    ends = [np.concatenate([e, passes.rank, e[held], everybody]) for e in (s.src, s.dst)]
     return ScheduleFlows(
         _columns(s, transfers, moved, passes, held, memory_resources(fabric)[place], itemsize),
         *order.added_to(*flow_waits(s, passes, done, order, op), len(s) + len(passes.rank)),
         operations=len(s),
         passes=len(passes.rank),
         done_flow=done,
-        flow_ranks=np.stack(ends, axis=1),
+        flow_ranks=_flow_ranks(s, passes, held),
         held=held,
     )
+
+
+def _flow_ranks(schedule: Schedule, passes: MemoryPasses, held: Ints) -> Ints:
+    """Return the two ranks of every flow, shape (flows, 2)."""
+    s, everybody = schedule, np.arange(schedule.ranks)
+    parts = len(s), len(passes.rank), len(held), s.ranks
+    ranks = np.empty((sum(parts), 2), dtype=np.int64)
+    for column, end in zip(ranks.T, (s.src, s.dst), strict=True):
+        np.concatenate([end, passes.rank, end[held], everybody], out=column)
+    return ranks
 
 
 def _engine_order(
@@ -246,10 +254,13 @@ def _columns(
     total = first_start + len(held) + schedule.ranks
     touched = memory[passes.rank]
     costly = np.flatnonzero(touched >= 0)
-    hops, nbytes, startup, latency = np.zeros((4, total), dtype=np.int64)
-    cap = np.full(total, np.inf)
+    # No more memory than the columns themselves: touching it costs more than filling it.
+    nbytes, startup, latency = np.zeros((3, total), dtype=np.int64)
+    cap, ptr = np.full(total, np.inf), np.zeros(total + 1, dtype=np.int64)
+    hops = ptr[1:]
     hops[moved] = np.diff(transfers.route_ptr)
     hops[first_pass + costly] = 1
+    np.cumsum(hops, out=hops)
     nbytes[moved] = transfers.nbytes
     nbytes[first_pass + costly] = passes.elements[costly] * itemsize
     startup[moved], latency[moved] = transfers.startup_ps, transfers.latency_ps
@@ -258,4 +269,4 @@ def _columns(
     cap[moved] = transfers.rate_cap
     link = np.concatenate([transfers.route_link, touched[costly]])
     share = np.concatenate([transfers.route_share, np.ones(len(costly))])
-    return FlowColumns(nbytes, startup, pointers(hops), link, share, cap, latency)
+    return FlowColumns(nbytes, startup, ptr, link, share, cap, latency)
