@@ -14,6 +14,7 @@ from ubnet.memory import capacity_with_memory
 from ubnet.message import Collective, Phantom
 from ubnet.mpi.schedules import even
 from ubnet.network import Event, Network
+from ubnet.passages import Passages
 from ubnet.plans import Plans
 from ubnet.rank import Rank
 from ubnet.transport import READ, WRITE
@@ -29,9 +30,7 @@ TRANSFER = st.tuples(
 
 def drive(transfers: list[tuple[Any, ...]]) -> tuple[dict[Any, int], np.ndarray]:
     """Run transfers through a network; return when each has left and arrived, and the loads."""
-    network = Network(
-        fabric(), capacity_with_memory(fabric()), lambda *_: fabric().transport("aiv")
-    )
+    network = Network(capacity_with_memory(fabric()), Passages(fabric(), "aiv"))
     seen: dict[Any, int] = {}
 
     def event(number: int, order: int) -> Event:
@@ -93,6 +92,26 @@ def test_a_transfer_alone_does_not_wake_the_engine(monkeypatch: pytest.MonkeyPat
     wanted = engine_alone(alone)[0]
     monkeypatch.setattr(FlowSim, "post", None)
     assert drive(alone)[0] == wanted
+
+
+@pytest.mark.parametrize("transport", ["auto", "aiv", "sdma"])
+@pytest.mark.parametrize("op", [WRITE, READ])
+def test_passages_made_together_are_those_made_alone(transport: str, op: str) -> None:
+    dice = np.random.default_rng(3)
+    sizes = (0, 1, 8, 70_000, 64 << 20)
+    keys = [
+        (int(src), int(dst), int(dice.choice(sizes)), op)
+        for src, dst in dice.integers(128, size=(60, 2))
+    ]
+    together, alone = Passages(fabric(), transport), Passages(fabric(), transport)
+    together.prepare(keys)
+    assert together._kept.keys() == set(keys)
+    for key in keys:
+        one, other = together.of(key), alone.of(key)
+        assert (one.startup_ps, one.latency_ps) == (other.startup_ps, other.latency_ps)
+        assert (one.alone_ps, one.loads) == (other.alone_ps, other.loads)
+        for name in ("nbytes", "startup_ps", "route_ptr", "route_link", "route_share", "rate_cap"):
+            assert getattr(one.flow, name).tolist() == getattr(other.flow, name).tolist()
 
 
 def calls(

@@ -16,7 +16,6 @@ from ubnet.errors import UbnetError
 from ubnet.eventlog import EventLog
 from ubnet.fabric import Fabric, Ints
 from ubnet.gathering import Gatherings
-from ubnet.idle_time import choose_transport
 from ubnet.mailbox import Letter, Mailbox
 from ubnet.memory import capacity_with_memory
 from ubnet.message import (
@@ -34,11 +33,11 @@ from ubnet.message import (
     Sleep,
 )
 from ubnet.network import Network
+from ubnet.passages import Passages
 from ubnet.plans import Plans
 from ubnet.pollers import TEST, Pollers
 from ubnet.protocol import EAGER_BYTES, Protocol
 from ubnet.recording import Recorder
-from ubnet.transport import Transport
 
 LASTING = frozenset({Send, Receive, Probe, Join, Reach, Lock, Unlock})
 """Posts whose operation is open until it is told to have ended."""
@@ -111,20 +110,15 @@ class Clock:
     def __init__(
         self, fabric: Fabric, endpoints: Ints, plans: Plans, options: ClockOptions, log: EventLog
     ) -> None:
-        plane = next(iter(fabric.planes))
-
-        def choose(src: int, dst: int, nbytes: int, op: str) -> Transport:
-            if options.transport != "auto":
-                return fabric.transport(options.transport)
-            return choose_transport(fabric, src, dst, nbytes, op, plane)[0]
-
         ranks = len(endpoints)
-        self.network = Network(fabric, capacity_with_memory(fabric), choose)
+        passages = Passages(fabric, options.transport)
+        self.network = Network(capacity_with_memory(fabric), passages)
         self.log = log
         self.mailbox = Mailbox(ranks)
         self._pollers = Pollers()
         self._protocol = Protocol(
             self.network,
+            passages,
             self.mailbox,
             endpoints.tolist(),
             eager_bytes=options.eager_bytes,
@@ -164,6 +158,7 @@ class Clock:
     def step(self, posts: Sequence[Post]) -> Delivery | WorldEnd:
         """Take the posts of a round and run until a rank can go on, or until the world ends."""
         self._delivery = Delivery(self.now_ps)
+        self._protocol.foresee(posts)
         takers = self._takers
         for post in sorted(posts):  # each begins with its rank and number, which no other has
             kind = type(post)

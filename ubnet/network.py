@@ -17,16 +17,15 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from ubnet.compressed_rows import pointers
-from ubnet.fabric import Fabric, Floats
+from ubnet.fabric import Floats
 from ubnet.flowsim import FlowSim
 from ubnet.outcome import Outcome, Repeat, Trial
 from ubnet.passage import Passage
+from ubnet.passages import Passages
 from ubnet.plans import Plan
 from ubnet.schedule_flows import ScheduleFlows
-from ubnet.transport import READ, WRITE, Transport
+from ubnet.transport import READ, WRITE
 from ubnet.unhindered import Unhindered
-
-Chooser = Callable[[int, int, int, str], Transport]
 
 
 class Event(NamedTuple):
@@ -78,12 +77,10 @@ class Network:
 
     Parameters
     ----------
-    fabric : Fabric
-        What bytes travel on.
     capacity : ndarray of float64
         Capacity of every resource, memories of the endpoints included.
-    choose : callable
-        ``choose(src, dst, nbytes, op)`` returns the transport of a transfer.
+    passages : Passages
+        What transfers take of the fabric.
 
     Attributes
     ----------
@@ -93,13 +90,11 @@ class Network:
         What takes transfers down, where they are recorded.
     """
 
-    def __init__(self, fabric: Fabric, capacity: Floats, choose: Chooser) -> None:
+    def __init__(self, capacity: Floats, passages: Passages) -> None:
         self.now_ps = 0
         self.sim = FlowSim(capacity)
         self.follower: Follower | None = None
-        self._fabric = fabric
-        self._choose = choose
-        self._passages: dict[tuple[int, int, int, str], Passage] = {}
+        self._passages = passages
         self._agenda: list[tuple[int, int, int, Any]] = []
         self._entries = 0
         self._unhindered: Unhindered[_Transfer] = Unhindered(capacity)
@@ -138,7 +133,7 @@ class Network:
         """Start a write from endpoint `src` to endpoint `dst`; `what` is for the recording."""
         if self.follower is not None:
             arrived = self.follower.follow(arrived, what, nbytes)
-        passage = self._passage(src, dst, nbytes, WRITE)
+        passage = self._passages.of((src, dst, nbytes, WRITE))
         latency_ps = passage.latency_ps
         transfer = _Transfer(passage, sent, arrived, latency_ps)
         self._note(passage.startup_ps - latency_ps, STARTS, transfer)
@@ -147,12 +142,12 @@ class Network:
         """Start a read by endpoint `dst` from endpoint `src`; `what` is for the recording."""
         if self.follower is not None:
             arrived = self.follower.follow(arrived, what, nbytes)
-        passage = self._passage(src, dst, nbytes, READ)
+        passage = self._passages.of((src, dst, nbytes, READ))
         self._note(passage.startup_ps, STARTS, _Transfer(passage, None, arrived, 0))
 
     def signal(self, src: int, dst: int, arrived: Event) -> None:
         """Let a word travel that takes no engine: one latency of switches and cables."""
-        self._note(self._passage(src, dst, 0, WRITE).latency_ps, HAPPENS, arrived)
+        self._note(self._passages.of((src, dst, 0, WRITE)).latency_ps, HAPPENS, arrived)
 
     def play(self, plan: Plan, events: Sequence[Event]) -> None:
         """Start all flows of a collective operation; event r is the end of rank r's part."""
@@ -320,17 +315,6 @@ class Network:
             rate_cap=np.concatenate([flow.rate_cap for flow in flows]),
             watch=np.ones(len(flows), dtype=bool),
         )
-
-    def _passage(self, src: int, dst: int, nbytes: int, op: str) -> Passage:
-        key = (src, dst, nbytes, op)
-        kept = self._passages.get(key)
-        if kept is None:
-            transport = self._choose(src, dst, nbytes, op)
-            if len(self._passages) > 100_000:  # a bound on memory; they are made again
-                self._passages.clear()
-            kept = Passage.of(self._fabric, transport, op, src, dst, nbytes)
-            self._passages[key] = kept
-        return kept
 
 
 def _order(event: Event) -> tuple[Any, ...]:

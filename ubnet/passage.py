@@ -2,9 +2,7 @@
 
 from dataclasses import dataclass
 
-import numpy as np
-
-from ubnet.fabric import Fabric, Floats
+from ubnet.fabric import Fabric
 from ubnet.flowcheck import HORIZON_PS
 from ubnet.idle_time import ROUND_UP, idle_rates
 from ubnet.transport import FlowColumns, Transport
@@ -39,20 +37,43 @@ class Passage:
         cls, fabric: Fabric, transport: Transport, op: str, src: int, dst: int, nbytes: int
     ) -> "Passage":
         """Return the passage of a transfer by a transport."""
-        flow = transport.flows(fabric, op, src, dst, nbytes)
-        rates = idle_rates(fabric, flow)
-        startup, latency = int(flow.startup_ps[0]), int(flow.latency_ps[0])
-        return cls(flow, startup, latency, _duration(flow, rates), _loads(flow, rates))
+        return cls.of_each(fabric, transport.flows(fabric, op, src, dst, nbytes))[0]
+
+    @classmethod
+    def of_each(cls, fabric: Fabric, flows: FlowColumns) -> list["Passage"]:
+        """Return a passage for each of some flows."""
+        rates = idle_rates(fabric, flows).tolist()
+        startup, latency = flows.startup_ps.tolist(), flows.latency_ps.tolist()
+        passages = []
+        for number, rate in enumerate(rates):
+            flow = _one(flows, number)
+            nbytes = float(flow.nbytes[0])
+            loads = _loads(flow, rate) if nbytes else []
+            passages.append(
+                cls(flow, startup[number], latency[number], _duration(nbytes, rate), loads)
+            )
+        return passages
 
 
-def _duration(flow: FlowColumns, rates: Floats) -> int:
-    duration = float(flow.nbytes[0]) / float(rates[0]) * PS_PER_S
+def _one(flows: FlowColumns, number: int) -> FlowColumns:
+    row, ptr = slice(number, number + 1), flows.route_ptr
+    route = slice(ptr[number], ptr[number + 1])
+    return FlowColumns(
+        flows.nbytes[row],
+        flows.startup_ps[row],
+        ptr[number : number + 2] - ptr[number],
+        flows.route_link[route],
+        flows.route_share[route],
+        flows.rate_cap[row],
+        flows.latency_ps[row],
+    )
+
+
+def _duration(nbytes: float, rate: float) -> int:
+    duration = nbytes / rate * PS_PER_S
     return int(duration + ROUND_UP) if duration < HORIZON_PS else -1
 
 
-def _loads(flow: FlowColumns, rates: Floats) -> list[tuple[int, float, float]]:
-    if not flow.nbytes[0]:
-        return []
-    link, share = flow.route_link, flow.route_share
-    taken = np.stack([rates[0] * share, float(flow.nbytes[0]) * share])
-    return list(zip(link.tolist(), *taken.tolist(), strict=True))
+def _loads(flow: FlowColumns, rate: float) -> list[tuple[int, float, float]]:
+    link, share, nbytes = flow.route_link.tolist(), flow.route_share.tolist(), float(flow.nbytes[0])
+    return [(at, rate * part, nbytes * part) for at, part in zip(link, share, strict=True)]

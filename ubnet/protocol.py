@@ -9,14 +9,19 @@ its receive before it is done.
 from collections.abc import Callable, Sequence
 
 from ubnet.mailbox import Letter, Mailbox
-from ubnet.message import Completion, Probe, Receive, Send
+from ubnet.message import Completion, Post, Probe, Receive, Send
 from ubnet.network import Event, Network
+from ubnet.passages import Passages
+from ubnet.transport import WRITE
 
 EAGER_BYTES = 64 * 1024
 """Assumed: the bound of eager sends, an option of a world."""
 
 CONTROL_BYTES = 64
 """Assumed: the size of a rendezvous request and of a grant."""
+
+MANY_POSTS = 16
+"""From so many posts of an instant on it is worth to look for messages that start together."""
 
 Complete = Callable[[int, Completion], None]
 
@@ -28,6 +33,8 @@ class Protocol:
     ----------
     network : Network
         Where bytes travel.
+    passages : Passages
+        What transfers take of the fabric.
     mailbox : Mailbox
         Where messages and receives meet.
     endpoints : sequence of int
@@ -45,6 +52,7 @@ class Protocol:
     def __init__(
         self,
         network: Network,
+        passages: Passages,
         mailbox: Mailbox,
         endpoints: Sequence[int],
         *,
@@ -54,6 +62,7 @@ class Protocol:
         stir: Callable[[int], None],
     ) -> None:
         self._network = network
+        self._passages = passages
         self._mailbox = mailbox
         self._endpoints = endpoints
         self._eager_bytes = eager_bytes
@@ -61,9 +70,29 @@ class Protocol:
         self._complete = complete
         self._stir = stir
 
+    def foresee(self, posts: Sequence[Post]) -> None:
+        """Prepare the passages of many messages that start together."""
+        if len(posts) > MANY_POSTS:
+            ends = self._endpoints
+            sends = [post for post in posts if type(post) is Send]
+            self._passages.prepare(
+                (ends[send.rank], ends[send.dest], nbytes, op)
+                for send in sends
+                for nbytes, op in self._transfers(send)
+            )
+
+    def _transfers(self, send: Send) -> list[tuple[int, str]]:
+        """Return the bytes and the direction of all that goes from sender to receiver."""
+        if self._is_eager(send):
+            return [(send.nbytes, WRITE)]
+        return [(CONTROL_BYTES, WRITE), (send.nbytes, self._rendezvous)]
+
+    def _is_eager(self, send: Send) -> bool:
+        return send.nbytes <= self._eager_bytes and send.mode != "synchronous"
+
     def send(self, send: Send) -> None:
         """Start a message."""
-        eager = send.nbytes <= self._eager_bytes and send.mode != "synchronous"
+        eager = self._is_eager(send)
         letter = self._mailbox.write_letter(send, eager)
         if send.mode == "buffered":
             self._sent(letter)
