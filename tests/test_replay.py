@@ -293,3 +293,19 @@ def test_589056_small_copies_take_well_under_half_a_second() -> None:
     replay(schedule, arena)
     assert time.perf_counter() - start < 0.5
     assert arena.output(5).tolist() == np.repeat(np.arange(ranks), count).tolist()
+
+
+def test_an_arena_takes_the_memory_of_another_as_it_is():
+    before = Arena([[6, 9, 5]] * 3, "float64")
+    before.flat[:] = 7
+    arena = Arena([[2, 3, 4], [5, 0, 1], [1, 1, 1]], "int16", instead=before)
+    assert np.shares_memory(arena.flat, before.flat)
+    assert arena.input(0).view(np.uint8).any()
+    arena.clear(1, 2)
+    for rank in range(3):
+        assert not arena.output(rank).any()
+        assert not arena.scratch(rank).any()
+    assert arena.input(0).view(np.uint8).any()
+    larger = Arena([[1000, 0, 0]], "int16", instead=arena)
+    assert not np.shares_memory(larger.flat, before.flat)
+    assert not larger.flat.any()

@@ -34,8 +34,8 @@ class Arena:
     ranks : sequence of int, optional
         The ranks that hold memory here; all of them when left out.
     instead : Arena, optional
-        One that nobody needs any more: where its memory is large enough this one takes it, and
-        clears it. Touching fresh memory for the first time costs more than what is done with it.
+        One that nobody needs any more: where its memory is large enough this one takes it, with
+        what is in it (`clear`). Touching fresh memory costs more than what is done with it.
 
     Attributes
     ----------
@@ -80,8 +80,6 @@ class Arena:
         taken = None if instead is None else instead._memory
         self._memory: Octets = _room(self._staging * self.dtype.itemsize, taken)
         self.flat: Array = _aligned(self._memory, self._staging, self.dtype)
-        if self._memory is taken:
-            self.flat.view(np.uint8)[:] = 0
 
     def __repr__(self) -> str:
         ranks = f"{len(self.held)} ranks of {len(self.sizes)}"
@@ -114,6 +112,12 @@ class Arena:
             )
         first = self.start[rank, buf]
         return self.flat[first : first + self.sizes[rank, buf]]
+
+    def clear(self, *bufs: int) -> None:
+        """Fill some of the buffers of every rank with zeros; fresh memory is full of them."""
+        for rank in map(int, self.held):
+            for buf in bufs:
+                self.buffer(rank, buf)[...] = 0
 
     def offsets(self, rank: Ints, buf: ArrayLike, off: Ints) -> Ints:
         """Return offsets in `flat` of elements of many buffers, -1 where a rank is not held."""

@@ -33,6 +33,7 @@ from ubnet.collectives.build import build
 from ubnet.collectives.registry import OPERATIONS, Operation
 from ubnet.errors import OptionError
 from ubnet.msccl_reader import read_msccl, scaled
+from ubnet.operation import OUTPUT, SCRATCH
 from ubnet.place import all_places, place_ranks
 from ubnet.report.row import Row
 from ubnet.report.table import ending, legend
@@ -293,6 +294,7 @@ class Collectives:
         wrong, arena = 0, self._take_unused()
         for portion in portions(schedule, dtype.itemsize):
             arena = Arena(portion.sizes, dtype, instead=arena)
+            arena.clear(*([SCRATCH] if portion.in_place else [OUTPUT, SCRATCH]))
             fill_inputs(portion, arena, numbers)
             portion.run(arena)
             wrong += wrong_elements(call, portion, arena, numbers)
