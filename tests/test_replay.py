@@ -297,7 +297,7 @@ def test_589056_small_copies_take_well_under_half_a_second() -> None:
 
 def test_an_arena_takes_the_memory_of_another_as_it_is():
     before = Arena([[6, 9, 5]] * 3, "float64")
-    before.flat[:] = 7
+    before.flat.view(np.uint8)[:] = 7
     arena = Arena([[2, 3, 4], [5, 0, 1], [1, 1, 1]], "int16", instead=before)
     assert np.shares_memory(arena.flat, before.flat)
     assert arena.input(0).view(np.uint8).any()
