@@ -157,7 +157,7 @@ class Clock:
 
     def step(self, posts: Sequence[Post]) -> Delivery | WorldEnd:
         """Take the posts of a round and run until a rank can go on, or until the world ends."""
-        self._delivery = Delivery(self.now_ps)
+        self._delivery = Delivery(self.network.now_ps)
         self._protocol.foresee(posts)
         takers = self._takers
         for post in sorted(posts):  # each begins with its rank and number, which no other has
@@ -169,18 +169,22 @@ class Clock:
                 return self._end
         self._gatherings.settle()
         if self.network.due_now:
-            self._take_events(self.now_ps)
+            self._take_events(self.network.now_ps)
         while not self._delivery.wake:
             if self._live == 0:
                 return WorldEnd("finished")
             if self._move():
                 return WorldEnd("deadlock")
         delivery = self._delivery
-        delivery.now_ps = self.now_ps
+        delivery.now_ps = self.network.now_ps
         delivery.wake.sort()
-        delivery.effects, self._accesses.effects = self._accesses.effects, []
-        delivery.replays, self._gatherings.replays = self._gatherings.replays, []
-        delivery.values, self._gatherings.values = self._gatherings.values, {}
+        accesses, gatherings = self._accesses, self._gatherings
+        if accesses.effects:
+            delivery.effects, accesses.effects = accesses.effects, []
+        if gatherings.replays:
+            delivery.replays, gatherings.replays = gatherings.replays, []
+        if gatherings.values:
+            delivery.values, gatherings.values = gatherings.values, {}
         return delivery
 
     def record(self) -> Recorder:
@@ -194,7 +198,8 @@ class Clock:
         return self.mailbox.undelivered()
 
     def _send(self, send: Send) -> None:
-        self.log.add(self.now_ps, "send", send.rank, send.dest, send.tag, send.nbytes)
+        now = self.network.now_ps
+        self.log.add(now, "send", send.rank, send.dest, send.tag, send.nbytes)
         self._protocol.send(send)
 
     def _reach(self, reach: Reach) -> None:
@@ -245,12 +250,13 @@ class Clock:
 
         Returns whether there was one.
         """
-        events = self.network.advance(limit_ps)
+        network = self.network
+        events = network.advance(limit_ps)
         happened = bool(events)
         while events:
             for event in events:
                 event.handle()
-            events = self.network.advance(self.now_ps) if self.network.due_now else []
+            events = network.advance(network.now_ps) if network.due_now else []
         if self._stirred:
             stirred, self._stirred = sorted(self._stirred), set()
             for rank in stirred:
@@ -260,16 +266,18 @@ class Clock:
 
     def _stir(self, rank: int) -> None:
         """Something happened to a rank: if it polls it wakes at the end of this instant."""
-        if self._pollers.polls(rank):
+        if self._pollers.asleep and self._pollers.polls(rank):
             self._stirred.add(rank)
 
     def _complete(self, rank: int, done: Completion) -> None:
+        outcome = done.outcome
         self._open[rank].discard(done.number)
         self._delivery.completions.append((rank, done))
-        if done.outcome != "none":
+        if outcome != "none":
             self._pollers.hope()
-        if done.outcome not in UNLOGGED:
-            self.log.add(self.now_ps, done.outcome, done.source, rank, done.tag, done.nbytes)
+        if outcome not in UNLOGGED:
+            now = self.network.now_ps
+            self.log.add(now, outcome, done.source, rank, done.tag, done.nbytes)
         block = self._blocks.get(rank)
         if block is not None:
             self._check(block)

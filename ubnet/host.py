@@ -61,7 +61,7 @@ class Host:
 
     Attributes
     ----------
-    enter : callable
+    enter : callable or None
         Called with a rank's number each time before it runs, with `HUB` when none does.
     endpoint_names : list of str
         Where each rank of the world sits.
@@ -95,7 +95,7 @@ class Host:
         self.endpoint_names: list[str] = []
         self.error: BaseException | None = None
         self.recorder: Recorder | None = None
-        self.enter: Callable[[int], None] = lambda rank: None
+        self.enter: Callable[[int], None] | None = None
         self.ranks = {number: Rank(number, self) for number in ranks}
         self._greenlets: dict[int, RankGreenlet] = {}
         self._hub = getcurrent()
@@ -127,10 +127,12 @@ class Host:
         if self._shuffle is not None:
             ready = [ready[i] for i in self._shuffle.permutation(len(ready))]
         self._hub = getcurrent()
+        enter, greenlets = self.enter, self._greenlets
         for number in ready:
-            self.enter(number)
-            self._greenlets[number].switch()
-        self.enter(HUB)
+            if enter is not None:
+                enter(number)
+            greenlets[number].switch()
+        self._enter(HUB)
         posts, self._posts = self._posts, []
         return posts
 
@@ -153,13 +155,17 @@ class Host:
             self._complete(rank, done, delivery)
         self._ready = delivery.wake
 
+    def _enter(self, rank: int) -> None:
+        if self.enter is not None:
+            self.enter(rank)
+
     def _move(self, local: LocalCollective, plan: Plan, ops: Ints | None) -> None:
         """Move a collective's bytes; a reduction of the program's own runs as one of its ranks."""
         if not callable(local.first.reduce):
             local.move(plan, ops)
             return
         number = local.first.group[next(iter(local.calls))]
-        local.enter = lambda inside: self.enter(number if inside else HUB)
+        local.enter = lambda inside: self._enter(number if inside else HUB)
         self._mover = RankGreenlet(lambda: local.move(plan, ops))
         self._mover.of_rank = self.ranks[number]
         self._mover.switch()
@@ -174,7 +180,7 @@ class Host:
         self._stopping = True
         for number, body in self._greenlets.items():
             if not body.dead and body:
-                self.enter(number)
+                self._enter(number)
                 body.throw(GreenletExit)
 
     def frame_of(self, rank: int) -> FrameType | None:

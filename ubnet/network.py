@@ -213,6 +213,7 @@ class Network:
         """Take what stands on the agenda for this instant; add the events that it means."""
         agenda, now = self._agenda, self.now_ps
         starting: list[_Transfer] = []
+        alone = not self._engaged and self._repeat is None
         while agenda and agenda[0][0] == now:
             _, kind, _, what = heappop(agenda)
             if kind == HAPPENS:
@@ -220,13 +221,14 @@ class Network:
             elif kind == ENDS:
                 self._unhindered.end(what)
                 self._ended(what, events)
-            elif kind in (PARTS, OVER):
+            elif kind != STARTS:
                 self._go_on_repeating(what, events)
-            elif self._runs_unhindered(what):
+                alone = not self._engaged and self._repeat is None
+            elif (alone or not what.passage.loads) and self._unhindered.start(what, now):
                 self._note(what.passage.alone_ps, ENDS, what)
             else:
                 self._engage()
-                agenda = self._agenda
+                agenda, alone = self._agenda, False
                 starting.append(what)
         if starting:
             self._post(starting, now)
@@ -240,12 +242,6 @@ class Network:
             return
         self._repeat = None
         self._repeated[repeat.outcome] = self._repeated.get(repeat.outcome, 0) + 1
-
-    def _runs_unhindered(self, transfer: _Transfer) -> bool:
-        """Start a flow without the engine if that is possible."""
-        if transfer.passage.loads and (self._engaged or self._repeat is not None):
-            return False
-        return self._unhindered.start(transfer, self.now_ps)
 
     def _ended(self, transfer: _Transfer, events: list[Event]) -> None:
         """Add the events of a flow's end, or make a note of those to come."""

@@ -17,11 +17,17 @@ COMPUTE, TEST, WTIME = "compute", "test", "wtime"
 
 
 class Pollers:
-    """The sleeping ranks and when each wakes by itself."""
+    """The sleeping ranks and when each wakes by itself.
+
+    Attributes
+    ----------
+    asleep : dict
+        For each sleeping rank when it wakes and why it sleeps.
+    """
 
     def __init__(self) -> None:
         self._heap: list[tuple[int, int]] = []
-        self._asleep: dict[int, tuple[int, str]] = {}
+        self.asleep: dict[int, tuple[int, str]] = {}
         self._step: dict[int, int] = {}
         self._idle_since: int | None = None
 
@@ -43,17 +49,17 @@ class Pollers:
 
     def polls(self, rank: int) -> bool:
         """Say whether a rank sleeps between two questions."""
-        return self._asleep.get(rank, (0, COMPUTE))[1] != COMPUTE
+        return self.asleep.get(rank, (0, COMPUTE))[1] != COMPUTE
 
     def disturb(self, rank: int) -> None:
         """Wake a rank that polls, because something happened to it."""
-        del self._asleep[rank]
+        del self.asleep[rank]
 
     def next_ps(self) -> int | None:
         """Return the instant at which the next sleeper wakes by itself."""
         while self._heap:
             time_ps, rank = self._heap[0]
-            if self._asleep.get(rank, (-1, ""))[0] == time_ps:
+            if self.asleep.get(rank, (-1, ""))[0] == time_ps:
                 return time_ps
             heapq.heappop(self._heap)
         return None
@@ -63,7 +69,7 @@ class Pollers:
         ranks = []
         while self.next_ps() == now_ps:
             rank = heapq.heappop(self._heap)[1]
-            del self._asleep[rank]
+            del self.asleep[rank]
             ranks.append(rank)
         return sorted(ranks)
 
@@ -73,7 +79,7 @@ class Pollers:
         `pending` says whether the fabric has anything under way. Ranks that only ask for the
         time are not waiting for anybody, so they keep the world alive.
         """
-        kinds = {kind for _, kind in self._asleep.values()}
+        kinds = {kind for _, kind in self.asleep.values()}
         if pending or COMPUTE in kinds:
             self._idle_since = None
             return False
@@ -84,5 +90,5 @@ class Pollers:
         return WTIME not in kinds and now_ps - self._idle_since >= PATIENCE_PS
 
     def _sleep(self, rank: int, until_ps: int, kind: str) -> None:
-        self._asleep[rank] = (until_ps, kind)
+        self.asleep[rank] = (until_ps, kind)
         heapq.heappush(self._heap, (until_ps, rank))

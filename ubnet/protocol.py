@@ -96,7 +96,7 @@ class Protocol:
         letter = self._mailbox.write_letter(send, eager)
         if send.mode == "buffered":
             self._sent(letter)
-        arrives = self._event(letter, 2, lambda: self._arrived(letter))
+        arrives = Event(send.rank, send.dest, send.number, 2, lambda: self._arrived(letter))
         if eager:
             self._write(letter, send.nbytes, arrives, "message", sent=send.mode != "buffered")
         else:
@@ -149,9 +149,10 @@ class Protocol:
 
     def _write(self, letter: Letter, nbytes: int, arrives: Event, what: str, *, sent: bool) -> None:
         """Write from the sender to the receiver; `sent`: the send has ended when it has left."""
-        src, dst = self._endpoints[letter.send.rank], self._endpoints[letter.send.dest]
-        leaves = self._event(letter, 1, lambda: self._sent(letter)) if sent else None
-        self._network.write(src, dst, nbytes, leaves, arrives, what)
+        src, number, dst = letter.send[:3]
+        leaves = Event(src, dst, number, 1, lambda: self._sent(letter)) if sent else None
+        ends = self._endpoints
+        self._network.write(ends[src], ends[dst], nbytes, leaves, arrives, what)
 
     def _event(self, letter: Letter, order: int, handle: Callable[[], None]) -> Event:
         send = letter.send

@@ -326,9 +326,13 @@ class Rank:
         self._switch(kind, pendings)
 
     def _block(self, pendings: list[Pending], how: str, number: int) -> None:
+        if len(pendings) == 1:
+            self.host.post(Block(self.number, number, (pendings[0].number,), how), None)
+            self._switch("", pendings)
+            return
         targets = tuple([p.number for p in pendings])
         self.host.post(Block(self.number, number, targets, how), None)
-        self._switch(f"wait {how}" if len(pendings) > 1 else "", pendings)
+        self._switch(f"wait {how}", pendings)
 
     def _switch(self, waits_in: str, pendings: list[Pending]) -> None:
         host = self.host
@@ -347,9 +351,11 @@ def _satisfied(pendings: Sequence[Pending], how: str) -> bool:
 
 
 def _ended(pendings: Sequence[Pending], how: str) -> list[int]:
-    ended = [i for i, p in enumerate(pendings) if p.done]
-    if how == "any":
-        del ended[1:]
+    ended = list(range(len(pendings)))
+    if how != "all":
+        ended = [i for i in ended if pendings[i].done]
+        if how == "any":
+            del ended[1:]
     for i in ended:
         error = pendings[i].error
         if error is not None:

@@ -166,6 +166,9 @@ def receiving(here: Communicator, buf: Any, source: int, tag: int) -> Start:
         return lambda: Operation(receives=True)
 
     def start() -> Operation:
+        if spec.dense:
+            pending = current().irecv(world, tag, here.context, spec.memory)
+            return Operation([pending], True, pending, here)
         into, unpack = spec.land()
         pending = current().irecv(world, tag, here.context, into)
         finish = None if unpack is None else lambda: unpack(pending.nbytes)

@@ -87,7 +87,10 @@ class Operation:
 
     def run(self, status: Status | None = None) -> Any:
         """Wait until it has ended, and end it."""
-        wait_for(self.pendings)
+        try:
+            current().wait(self.pendings, "all")
+        except Truncated as error:
+            raise truncated(error) from None
         return self.end(status)
 
     def tell(self, status: Status) -> None:
