@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.instances import all_to_all, random_instance
+from tests.instances import all_to_all, clos, random_instance
 from tests.lp import lp_rates
 from tests.naive import compiled, naive_flows
 from ubnet.flowsim import FlowSim, simulate_flows
@@ -43,6 +43,35 @@ def test_larger_instances_equal_the_twin(runner, seed, flows, links):
     instance = random_instance(np.random.default_rng(seed), flows, links)
     expected, part = naive_flows(**instance, runner=runner)
     assert_equal_ends(simulate_flows(**instance), expected, part)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_sparse_traffic_on_a_clos_equals_the_twin(runner, seed):
+    # Few flows on many links, as they come: nearly all re-allocations sweep a part of them.
+    rng = np.random.default_rng([17, seed])
+    n, hosts = int(rng.integers(200, 900)), int(rng.choice([32, 64]))
+    src = rng.integers(0, hosts, n)
+    dst = (src + rng.integers(1, hosts, n)) % hosts
+    capacity, ptr, link = clos(src, dst, hosts, rng.integers(0, 8, n))
+    instance = {
+        "capacity": capacity * rng.choice([1.0, 0.7, 1.3], len(capacity)) if seed % 2 else capacity,
+        "start_ps": rng.integers(0, int(rng.choice([10**9, 5 * 10**9])), n),
+        "nbytes": rng.lognormal(13, 2, n).astype(np.int64) + 1,
+        "route_ptr": ptr,
+        "route_link": link,
+    }
+    if seed % 3 == 0:
+        instance["weight"] = rng.choice([0.25, 1.0, 3.0, 7.7], n)
+    if seed % 4 == 0:
+        instance["rate_cap"] = np.where(rng.random(n) < 0.5, np.inf, rng.uniform(1e8, 4e10, n))
+    if seed % 5 == 0:
+        instance["route_share"] = rng.choice([0.125, 1 / 7, 1.0, 137 / 135], len(link))
+    expected, part = naive_flows(**instance, runner=runner)
+    sim = FlowSim(instance.pop("capacity"))
+    sim.post(**instance)
+    sim.run()
+    assert_equal_ends(sim.finish_ps, expected, part)
+    assert sim.counters["regions"] > 0.5 * sim.counters["reallocations"]
 
 
 @pytest.mark.parametrize(("kind", "hosts"), [("moe", 16), ("moe", 24), ("uni", 32), ("moe", 40)])

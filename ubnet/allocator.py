@@ -81,6 +81,7 @@ MOST_SHARES = 32_000.0
 # Of a heap. Ids and counts that are passed on are int64 from the start here and below: Numba
 # compiles a kernel once more for each literal and each width of integer it is called with.
 TOP = np.int64(0)
+SWEEP = 32  # hops that a sweep may look at, for each busy link, where rows could be filled
 RECENT = 256  # recently used instants of the waiting queue; a power of two
 
 
@@ -130,10 +131,9 @@ LINKS = [
     ("crowd", "i4"),  # its active flows
     ("touched", "i4"),  # the last region that it was part of
     ("left_in", "i4"),  # the last region before which a flow left it
-    ("held", "i4"),  # flows outside of the region that it holds back
-    ("stop_level", "f8"),  # the level at which it stopped flows inside; inf where it did not
-    ("offer", "f8"),  # what the flows outside of the region leave, and what rounding lost of it
-    ("offer_low", "f8"),
+    ("held", "i4"),  # flows that it holds back, those of the region apart
+    ("lifts", "i4"),  # 1: at `stop_level` it first lets those rise that it holds back
+    ("stop_level", "f8"),  # the level at which it stops, or stopped, flows; inf where it does not
     ("capacity", "f8"),
     ("bytes", "f8"),  # carried by flows that have ended, times share
     ("changed", "i4"),  # column of the links that flows have left
@@ -141,8 +141,9 @@ LINKS = [
     ("column", "i4"),  # of the dense matrix, or -1
     ("busy", "i4"),  # column of the busy links
     ("region", "i4"),  # column of the region's links
-    ("spare", "i4"),
+    ("listed", "i4"),  # 1 while it is one of the region's links
     ("room", "i8"),  # to two cache lines
+    ("more_room", "i8"),
 ]
 LISTS = [  # columns of flow ids, and of what goes with them
     ("due_ps", "i8"),  # ends of the active flows at their present rates
@@ -291,27 +292,27 @@ def _sink_level(levels: Table, k: Int, n: Int) -> None:
 
 
 @inner_kernel
-def _take_in(clock: I8, flows: Table, hops: Table, links: Table, lists: Table, flow: Int) -> None:
-    """Take a flow and its links into the region; what it used is on offer there."""
-    flows[flow].inside = clock[REGION]
-    lists[clock[REGION_FLOWS]].region = flow
-    clock[REGION_FLOWS] += 1
-    if flows[flow].stopped_by >= 0:
-        links[flows[flow].stopped_by].held -= 1
-    for h in range(flows[flow].first_hop, flows[flow + 1].first_hop):
-        link = hops[h].link
-        if links[link].touched != clock[REGION]:
-            links[link].touched = clock[REGION]
-            links[clock[REGION_LINKS]].region = link
-            clock[REGION_LINKS] += 1
-            links[link].offer = links[link].free
-            links[link].offer_low = links[link].free_low
-        offer = links[link].offer
-        used = flows[flow].rate * hops[h].share
-        more = offer + used
-        part = more - offer
-        links[link].offer_low += (offer - (more - part)) + (used - part)
-        links[link].offer = more
+def _let_in(clock: I8, flows: Table, links: Table, lists: Table, flow: Int) -> None:
+    """Note that a flow's rate may change."""
+    if flows[flow].inside != clock[REGION]:
+        flows[flow].inside = clock[REGION]
+        lists[clock[REGION_FLOWS]].region = flow
+        clock[REGION_FLOWS] += 1
+        if flows[flow].stopped_by >= 0:
+            links[flows[flow].stopped_by].held -= 1
+
+
+@inner_kernel
+def _look_again(clock: I8, links: Table, link: Int) -> None:
+    """Put a link on the list of those whose level is to be found anew."""
+    if links[link].touched != clock[REGION]:
+        links[link].touched = clock[REGION]
+        links[link].stop_level = np.inf
+        links[link].listed = 0
+    if links[link].listed == 0:
+        links[link].listed = 1
+        links[clock[REGION_LINKS]].region = link
+        clock[REGION_LINKS] += 1
 
 
 @inner_kernel
@@ -342,8 +343,6 @@ def _activate(
             links[link].position = clock[BUSY_LINKS]
             links[clock[BUSY_LINKS]].busy = link
             clock[BUSY_LINKS] += 1
-            links[link].free = links[link].capacity
-            links[link].free_low = 0.0
         links[link].crowd += 1
         after = links[link].first_hop
         hops[h].next = after
@@ -352,7 +351,9 @@ def _activate(
             hops[after].prev = h
         links[link].first_hop = h
     if alone:
-        _take_in(clock, flows, hops, links, lists, flow)
+        _let_in(clock, flows, links, lists, flow)
+        for h in range(flows[flow].first_hop, flows[flow + 1].first_hop):
+            _look_again(clock, links, np.int64(hops[h].link))
 
 
 @inner_kernel
@@ -376,12 +377,6 @@ def _deactivate(
     for h in range(flows[flow].first_hop, flows[flow + 1].first_hop):
         link = hops[h].link
         links[link].crowd -= 1
-        free = links[link].free
-        used = flows[flow].rate * hops[h].share
-        more = free + used
-        part = more - free
-        links[link].free_low += (free - (more - part)) + (used - part)
-        links[link].free = more
         if links[link].left_in != clock[REGION]:
             links[link].left_in = clock[REGION]
             links[clock[CHANGED_LINKS]].changed = link
@@ -529,8 +524,8 @@ def _open(
     epoch = clock[EPOCH]
     for k in range(m):
         link = over[k]
-        links[link].free = links[link].offer
-        links[link].free_low = links[link].offer_low
+        links[link].free = links[link].capacity
+        links[link].free_low = 0.0
         links[link].weight = 0.0
         links[link].open_count = 0
         links[link].stop_level = np.inf
@@ -550,7 +545,7 @@ def _open(
         link = over[k]
         if links[link].open_count > 0:
             links[link].open_weight = links[link].weight
-            levels[waiting].level = max(0.0, links[link].offer) / links[link].weight
+            levels[waiting].level = links[link].capacity / links[link].weight
             levels[waiting].of = link
             waiting += 1
     for k in range((waiting + 2) // 4 - 1, -1, -1):
@@ -615,56 +610,142 @@ def _fill(
 
 
 @inner_kernel
-def _take_in_disturbed(
-    clock: I8, flows: Table, hops: Table, links: Table, lists: Table, link: Int
-) -> Int:
-    """Take in the flows outside that a link's new state contradicts.
-
-    Those are flows larger than ones that this link stops inside, and flows that it held back
-    itself and now does not: it is not full any more, or they are not among its largest.
-    Return how many flows were looked at.
-    """
-    region = clock[REGION]
-    most_inside, most_outside, held = 0.0, 0.0, -1.0
-    h = links[link].first_hop
-    while h >= 0:
-        flow = hops[h].flow
-        level = flows[flow].level
-        if flows[flow].inside == region:
-            most_inside = max(most_inside, level)
-        else:
-            most_outside = max(most_outside, level)
-            if flows[flow].stopped_by == link:
-                held = level
-        h = hops[h].next
-    above = links[link].stop_level * (1.0 + SAME_LEVEL)
-    free = links[link].free + links[link].free_low
-    loose = held >= 0.0 and (
-        free > SAME_LEVEL * links[link].capacity or most_inside > held * (1.0 + SAME_LEVEL)
-    )
-    if not loose and most_outside <= above:
-        return int(links[link].crowd)
-    h = links[link].first_hop
-    while h >= 0:
-        flow = hops[h].flow
-        if flows[flow].inside != region and (
-            flows[flow].level > above or (loose and flows[flow].stopped_by == link)
-        ):
-            _take_in(clock, flows, hops, links, lists, flow)
-        h = hops[h].next
-    return 2 * int(links[link].crowd)
+def _raise_level(levels: Table, k: Int, level: float, of: Int) -> None:
+    """Put one more level into a heap of k."""
+    while k > 0:
+        above = (k - 1) >> 2
+        if levels[above].level <= level:
+            break
+        levels[k].level = levels[above].level
+        levels[k].of = levels[above].of
+        k = above
+    levels[k].level = level
+    levels[k].of = of
 
 
 @inner_kernel
-def _take_in_held(
-    clock: I8, flows: Table, hops: Table, links: Table, lists: Table, link: Int
+def _own_level(clock: I8, flows: Table, hops: Table, links: Table, link: Int) -> float:
+    """Return the level at which a link stops its flows if the others stay as they are.
+
+    Its own are those that it holds back and those that rise; the others have no more than their
+    level. inf: it stops nobody, or just those that it holds back already.
+    """
+    epoch, capacity, limit, level = clock[EPOCH], links[link].capacity, np.inf, 0.0
+    while True:
+        own, fixed, low, weights = 0.0, 0.0, 0.0, 0.0
+        most, held, rising = 0.0, np.inf, 0
+        h = links[link].first_hop
+        while h >= 0:
+            flow = hops[h].flow
+            weight = hops[h].share * flows[flow].weight
+            weights += weight
+            if flows[flow].open_in == epoch:
+                own += weight
+                rising += 1
+            elif flows[flow].stopped_by == link:
+                own += weight
+                held = flows[flow].level
+            else:
+                most = max(most, flows[flow].level)
+                if flows[flow].level > limit:
+                    own += weight
+                else:  # in doubled precision: little may be left of the capacity
+                    used = weight * flows[flow].level
+                    more = fixed + used
+                    part = more - fixed
+                    low += (fixed - (more - part)) + (used - part)
+                    fixed = more
+            h = hops[h].next
+        if own > 0.0:
+            level = ((capacity - fixed) - low) / own
+            if most <= level * (1.0 + SAME_LEVEL) or level <= limit < np.inf:
+                break
+            limit = level * (1.0 + SAME_LEVEL)  # from below: those with more than this rise, too
+        elif fixed > capacity * (1.0 + SAME_LEVEL) and limit == np.inf:
+            limit = capacity / weights * (1.0 + SAME_LEVEL)
+        else:
+            return float(np.inf)
+    above = most > level * (1.0 + SAME_LEVEL)
+    links[link].lifts = 0
+    if held < np.inf and abs(level - held) <= SAME_LEVEL * held:
+        level = held
+        if rising == 0 and not above:
+            return float(np.inf)
+    elif held < level:
+        links[link].lifts = 1
+        level = held
+    return float(level)
+
+
+@inner_kernel
+def _settle(
+    clock: I8,
+    flows: Table,
+    hops: Table,
+    links: Table,
+    lists: Table,
+    flow: Int,
+    level: float,
+    by: Int,
 ) -> None:
-    """Take in the flows outside that a link holds back."""
+    """Give a flow a level, and look again at the links that it crosses."""
+    lowered = flows[flow].open_in != clock[EPOCH] and flows[flow].level > level
+    _let_in(clock, flows, links, lists, flow)
+    clock[TOUCHED] += 1
+    flows[flow].level = level
+    flows[flow].stopped_by = by
+    flows[flow].open_in = 0
+    for h in range(flows[flow].first_hop, flows[flow + 1].first_hop):
+        link = np.int64(hops[h].link)
+        idle = links[link].held == 0 and (
+            links[link].touched != clock[REGION] or links[link].stop_level == np.inf
+        )
+        if link != by and not (lowered and idle):  # what holds nobody may well have more to give
+            _look_again(clock, links, link)
+
+
+@inner_kernel
+def _let_rise(
+    clock: I8,
+    flows: Table,
+    hops: Table,
+    links: Table,
+    lists: Table,
+    levels: Table,
+    waiting: Int,
+    link: Int,
+) -> Int:
+    """Let the flows rise that a link holds back; return how many levels wait then."""
     h = links[link].first_hop
     while h >= 0:
-        flow = hops[h].flow
-        if flows[flow].stopped_by == link and flows[flow].inside != clock[REGION]:
-            _take_in(clock, flows, hops, links, lists, flow)
+        flow = np.int64(hops[h].flow)
+        if flows[flow].stopped_by == link and flows[flow].open_in != clock[EPOCH]:
+            _let_in(clock, flows, links, lists, flow)
+            flows[flow].open_in = clock[EPOCH]
+            if flows[flow].cap < np.inf:
+                _raise_level(levels, waiting, flows[flow].cap / flows[flow].weight, -1 - flow)
+                waiting += 1
+            for other in range(flows[flow].first_hop, flows[flow + 1].first_hop):
+                _look_again(clock, links, np.int64(hops[other].link))
+        h = hops[h].next
+    return waiting
+
+
+@inner_kernel
+def _stop(
+    clock: I8, flows: Table, hops: Table, links: Table, lists: Table, link: Int, level: float
+) -> None:
+    """Let a link stop its own flows, and those that are above, at a level."""
+    h = links[link].first_hop
+    while h >= 0:
+        flow = np.int64(hops[h].flow)
+        now = flows[flow].level
+        if (
+            flows[flow].open_in == clock[EPOCH]
+            or now > level * (1.0 + SAME_LEVEL)
+            or (flows[flow].stopped_by == link and now < level * (1.0 - SAME_LEVEL))
+        ):
+            _settle(clock, flows, hops, links, lists, flow, level, link)
         h = hops[h].next
 
 
@@ -674,29 +755,57 @@ def _fill_region(
 ) -> bool:
     """Re-allocate only where flows came or went; give up (False) where that grows too large.
 
-    Start from these and the flows that their links hold back, fill that region against what the
-    others leave, take in the flows outside that it disturbs, and repeat until there are none.
-    Then every flow has a full link, or its cap, on which it is among the largest: max-min.
+    Sweep over the levels from below. What is below the sweep is final. A link that came into
+    question has a level at which it stops its flows, or lets those rise that it holds back; the
+    lowest comes next, and the links of the flows that it changes come into question, too.
     """
+    clock[EPOCH] += 1
+    waiting: Int = np.int64(0)
+    last, budget = 0.0, 2 * clock[HOPS]
+    if clock[ODD_FLOWS] == 0:  # the dense regime costs no more for more flows
+        budget = min(budget, SWEEP * clock[BUSY_LINKS])
+    for k in range(clock[REGION_FLOWS]):
+        flow = np.int64(lists[k].region)
+        flows[flow].open_in = clock[EPOCH]
+        if flows[flow].cap < np.inf:
+            _raise_level(levels, waiting, flows[flow].cap / flows[flow].weight, -1 - flow)
+            waiting += 1
     for k in range(clock[CHANGED_LINKS]):
-        if links[links[k].changed].held > 0:
-            _take_in_held(clock, flows, hops, links, lists, links[k].changed)
-    for k in range(clock[REGION_LINKS]):
-        if links[links[k].region].held > 0:
-            _take_in_held(clock, flows, hops, links, lists, links[k].region)
-    budget = 2 * clock[HOPS]
-    size = -1
-    while size != clock[REGION_FLOWS]:
-        size, m = clock[REGION_FLOWS], clock[REGION_LINKS]
-        budget -= 8 * size
-        if budget < 0:
-            return False
-        _fill(clock, flows, hops, links, levels, lists.region, size, links.region, m)
-        for k in range(m):
+        if links[links[k].changed].held > 0:  # to leave a link frees those alone that it holds
+            _look_again(clock, links, np.int64(links[k].changed))
+    while True:
+        for k in range(clock[REGION_LINKS]):
             link = np.int64(links[k].region)
-            if links[link].held > 0 or links[link].stop_level < np.inf:
-                budget -= _take_in_disturbed(clock, flows, hops, links, lists, link)
-    for k in range(size):
+            links[link].listed = 0
+            budget -= links[link].crowd
+            level = _own_level(clock, flows, hops, links, link)
+            if level != links[link].stop_level and level < np.inf:
+                _raise_level(levels, waiting, level, link)
+                waiting += 1
+            links[link].stop_level = level
+        clock[REGION_LINKS] = 0
+        if waiting == 0:
+            break
+        if budget < 0 or waiting + clock[ACTIVE] >= len(levels):
+            return False
+        level, of = levels[0].level, np.int64(levels[0].of)
+        waiting -= 1
+        levels[0].level = levels[waiting].level
+        levels[0].of = levels[waiting].of
+        if waiting > 0:
+            _sink_level(levels, TOP, waiting)
+        if of < 0:
+            if flows[-1 - of].open_in == clock[EPOCH]:
+                last = max(last, level)
+                _settle(clock, flows, hops, links, lists, -1 - of, level, np.int64(-1))
+        elif level == links[of].stop_level:
+            links[of].stop_level = np.inf
+            last = level if level > last * (1.0 + SAME_LEVEL) else last
+            if links[of].lifts != 0:
+                waiting = _let_rise(clock, flows, hops, links, lists, levels, waiting, of)
+            else:
+                _stop(clock, flows, hops, links, lists, of, last)
+    for k in range(clock[REGION_FLOWS]):
         _set_rate(clock, flows, links, lists, blocks, lists[k].region)
     return True
 
@@ -708,10 +817,7 @@ def _fill_all(
     """Re-allocate all active flows."""
     n, m = clock[ACTIVE], clock[BUSY_LINKS]
     for k in range(m):
-        link = links[k].busy
-        links[link].offer = links[link].capacity
-        links[link].offer_low = 0.0
-        links[link].held = 0
+        links[links[k].busy].held = 0
     _fill(clock, flows, hops, links, levels, lists.active, n, links.busy, m)
     for k in range(n):
         _set_rate(clock, flows, links, lists, blocks, lists[k].active)
