@@ -125,7 +125,7 @@ LINKS = [
     ("free", "f8"),  # what its (frozen) flows leave, and what rounding lost of it
     ("free_low", "f8"),
     ("open_weight", "f8"),  # the part of `weight` that is not frozen
-    ("weight", "f8"),  # sum of share times weight of its flows in the region
+    ("weight", "f8"),  # sum of share times weight of its flows
     ("first_hop", "i4"),
     ("open_count", "i4"),
     ("crowd", "i4"),  # its active flows
@@ -786,7 +786,8 @@ def _fill_region(
         clock[REGION_LINKS] = 0
         if waiting == 0:
             break
-        if budget < 0 or waiting + clock[ACTIVE] >= len(levels):
+        # What comes into question next must find room in the heap, outdated entries included.
+        if budget < 0 or waiting + clock[ACTIVE] + clock[BUSY_LINKS] > len(levels):
             return False
         level, of = levels[0].level, np.int64(levels[0].of)
         waiting -= 1

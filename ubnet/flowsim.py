@@ -167,7 +167,7 @@ class FlowSim:
             edges=_rows(allocator.EDGES, ROOM),
             links=_rows(allocator.LINKS, n + 1),
             lists=_rows(allocator.LISTS, ROOM + 1),
-            levels=_rows(allocator.LEVELS, n + ROOM),
+            levels=_rows(allocator.LEVELS, 2 * (n + ROOM)),
             recent=_rows(allocator.RECENT_INSTANTS, allocator.RECENT),
             blocks=_rows(allocator.BLOCKS, (ROOM >> allocator.BLOCK_BITS) + 1),
             ends=np.zeros(ROOM, np.int64),
@@ -494,7 +494,7 @@ class FlowSim:
             engine = engine._replace(
                 flows=_longer(engine.flows, room + 1, rows + 1),
                 lists=_longer(engine.lists, room + 1, rows + 1),
-                levels=_longer(engine.levels, len(engine.links) + room, 0),
+                levels=_longer(engine.levels, 2 * (len(engine.links) + room), 0),
                 blocks=_longer(engine.blocks, (room >> allocator.BLOCK_BITS) + 1),
             )
         if (n := hops + n_hops) > len(engine.hops):
