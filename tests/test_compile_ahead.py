@@ -15,16 +15,25 @@ COUNT = (
 )
 
 
-def python(code, **variables):
+def python(code, folder=None, **variables):
     environment = {**os.environ, "PYTHONPATH": str(ROOT), **variables}
     return subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True
+        [sys.executable, "-P", "-c", code],
+        capture_output=True,
+        text=True,
+        env=environment,
+        cwd=folder,
+        check=True,
     )
 
 
 @pytest.mark.slow
 def test_the_clockwork_is_on_disk_after_the_first_run_alone(tmp_path):
-    cache = {"NUMBA_CACHE_DIR": str(tmp_path)}
+    # Nor does another ubnet in the present folder, a clone for example, take its place.
+    other = tmp_path / "ubnet" / "__init__.py"
+    other.parent.mkdir()
+    other.write_text("raise ImportError")
+    cache = {"NUMBA_CACHE_DIR": str(tmp_path / "cache"), "folder": tmp_path}
     assert "once after an installation" in python(CALL, **cache).stderr
     assert python(COUNT, **cache).stdout == "1\n"
     assert python(CALL, **cache).stderr == ""

@@ -5,9 +5,12 @@ later run and for other processes. So a helper compiles the engine's clockwork, 
 while this process compiles what it takes to post flows and to check payloads.
 """
 
+import os
 import subprocess
 import sys
 from pathlib import Path
+
+import ubnet
 
 CLOCKWORK = "from ubnet.flowsim import FlowSim; FlowSim([1.0]).run()"
 
@@ -20,7 +23,11 @@ def compile_ahead() -> None:
     if not _is_first_run():
         return
     print("ubnet: compiling, once after an installation", file=sys.stderr)
-    with subprocess.Popen([sys.executable, "-c", CLOCKWORK], stderr=subprocess.DEVNULL) as helper:
+    # Its ubnet must be this one, whatever lies in the present folder, a clone of ubnet for example.
+    command = [sys.executable, "-P", "-c", CLOCKWORK]
+    paths = [str(Path(ubnet.__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
+    variables = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, paths))}
+    with subprocess.Popen(command, env=variables, stderr=subprocess.DEVNULL) as helper:
         try:
             _post_and_check()
         except BaseException:
