@@ -206,3 +206,38 @@ def test_a_chunk_in_the_wrong_place_is_refused_in_words(change, what, tmp_path):
     tree.write(path)
     with pytest.raises(ScheduleError, match=what):
         read_msccl(path)
+
+
+def in_place(letter, chunks):
+    """Return an all_reduce of two ranks in one buffer: each adds up one chunk and sends it back."""
+    gpus = ""
+    for gpu in range(2):
+        mine, other = 1 - gpu, gpu
+        kinds = [("s", other), ("rrc", mine), ("s", mine), ("r", other)]
+        steps = "".join(
+            f'<step s="{k}" type="{kind}" srcbuf="{letter}" srcoff="{at}" dstbuf="{letter}" '
+            f'dstoff="{at}" cnt="1" depid="-1" deps="-1" hasdep="0"/>'
+            for k, (kind, at) in enumerate(kinds)
+        )
+        gpus += (
+            f'<gpu id="{gpu}" {chunks} s_chunks="0"><tb id="0" send="{1 - gpu}" recv="{1 - gpu}" '
+            f'chan="0">{steps}</tb></gpu>'
+        )
+    return f'<algo name="pair" ngpus="2" coll="allreduce" inplace="1">{gpus}</algo>'
+
+
+@pytest.mark.parametrize("letter", ["i", "o"])
+@pytest.mark.parametrize("chunks", ['i_chunks="2" o_chunks="2"', 'i_chunks="2" o_chunks="0"'])
+def test_in_place_input_and_output_are_one_buffer(letter, chunks, tmp_path, capsys):
+    path = tmp_path / "pair.xml"
+    path.write_text(in_place(letter, chunks))
+    command = f"bench allreduce --schedule {path} --sizes 64KiB --payload real --json"
+    assert run_command(command.split()) in (0, None)
+    assert json.loads(capsys.readouterr().out)["wrong"] == 0
+
+
+def test_one_buffer_has_one_size(tmp_path):
+    path = tmp_path / "pair.xml"
+    path.write_text(in_place("i", 'i_chunks="2" o_chunks="4"'))
+    with pytest.raises(ScheduleError, match="gpu 0: i_chunks is 2 and o_chunks 4; with inplace=1"):
+        read_msccl(path)

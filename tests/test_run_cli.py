@@ -1,6 +1,7 @@
 """``ubnet run``: what a program finds, how it ends, what the options do."""
 
 import hashlib
+import json
 import signal
 import subprocess
 import sys
@@ -110,6 +111,24 @@ def test_measured_computing_takes_virtual_time(run):
         times.append(int(out.split()[2]))
     assert times[0] < 100e6 < times[1] * 100
     assert times[0] < times[1] < times[2] / 10
+
+
+def test_a_trace_is_written_whole_or_not_at_all(run, tmp_path):
+    trace = tmp_path / "trace.json"
+    trace.write_text("old")
+    failing = "raise SystemExit(3)"
+    assert run(failing, "-n", 2, "--trace", trace)[0] == 3
+    assert trace.read_text() == "old"
+    assert run("", "-n", 2, "--trace", trace)[0] == 0
+    assert json.loads(trace.read_text())
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["program.py", "trace.json"]
+
+
+def test_two_outputs_need_two_files(run, tmp_path):
+    status, _, said = run("", "--trace", tmp_path / "a", "--events", tmp_path / "x" / ".." / "a")
+    assert (status, said.count("\n")) == (2, 1)
+    assert "give each a file of its own" in said
+    assert not (tmp_path / "a").exists()
 
 
 def test_output_is_tagged_by_rank(run):

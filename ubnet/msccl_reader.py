@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ubnet.contributions import first_fault
 from ubnet.errors import ScheduleError
 from ubnet.msccl import BUFFER_LETTERS, NAMES
-from ubnet.operation import COPY, REDUCE, SCRATCH
+from ubnet.operation import COPY, INPUT, OUTPUT, REDUCE, SCRATCH
 from ubnet.schedule import Schedule, ScheduleBuilder
 from ubnet.schedule_check import ORDER_LIMIT
 
@@ -127,6 +127,7 @@ class _Reader:
         gpus = root.findall("gpu")
         if sorted(_whole(gpu, "id", path) for gpu in gpus) != list(range(self.ranks)):
             raise ScheduleError(f"{path}: ngpus is {self.ranks}, but there are {len(gpus)} <gpu>")
+        self.in_place = root.get("inplace", "0") == "1"
         plain = {theirs: ours for ours, theirs in NAMES.items()}
         coll, name = root.get("coll", ""), root.get("name", "msccl")
         ours = plain.get(coll, coll)
@@ -142,6 +143,8 @@ class _Reader:
         rank = _whole(gpu, "id", self.path)
         where = f"{self.path}: gpu {rank}"
         self.sizes[rank] = [_whole(gpu, f"{b}_chunks", where) for b in BUFFER_LETTERS]
+        if self.in_place:
+            self._join_input_and_output(rank, where)
         blocks: dict[int, dict[int, Step]] = {}
         waits: list[tuple[Step, int, int]] = []
         for tb in gpu.findall("tb"):
@@ -164,6 +167,16 @@ class _Reader:
             step.before.append(blocks[block][other])
             step.named.append(blocks[block][other])
 
+    def _join_input_and_output(self, rank: int, where: str) -> None:
+        """Let input and output be one buffer, the input."""
+        given, result = self.sizes[rank, INPUT], self.sizes[rank, OUTPUT]
+        if given and result and given != result:
+            raise ScheduleError(
+                f"{where}: i_chunks is {given} and o_chunks {result}; with inplace=1 they are one "
+                "buffer: give both the same, or write the file with inplace=0"
+            )
+        self.sizes[rank, INPUT], self.sizes[rank, OUTPUT] = max(given, result), 0
+
     def _step(self, element: Element, rank: int, block: int, expected: int) -> Step:
         kind = element.get("type", "")
         where = f"{self.path}: gpu {rank} tb {block} step {element.get('s')}"
@@ -174,7 +187,8 @@ class _Reader:
             if letter not in BUFFER_LETTERS:
                 raise ScheduleError(f"{where}: {side}buf is {letter!r}; allowed: i, o, s")
             off = _whole(element, f"{side}off", where, least=-1)
-            sides.append((BUFFER_LETTERS.index(letter), off))
+            buffer = BUFFER_LETTERS.index(letter)
+            sides.append((INPUT if self.in_place and buffer == OUTPUT else buffer, off))
         step = Step(rank, block, number, kind, sides[0], sides[1], count)
         if element.get("ubnet") is not None:
             step.own = _whole(element, "ubnet", where)

@@ -1,5 +1,6 @@
 """``ubnet bench kv-serve``: many requests from prefill to decode, with queues and hot spots."""
 
+import math
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -104,7 +105,9 @@ def _among(allowed: tuple[str, ...]) -> Any:
 @click.option("--prefill-tp", type=int, default=32, show_default=True, help="Ranks of a group.")
 @click.option("--decode-dp", type=int, default=320, show_default=True, help="Decode groups.")
 @click.option("--decode-tp", type=int, default=1, show_default=True, help="Ranks of a group.")
-@click.option("--slots", type=int, default=96, show_default=True, help="Requests a group holds.")
+@click.option(
+    "--slots", type=click.IntRange(1), default=96, show_default=True, help="Requests a group holds."
+)
 @click.option(
     "--sources",
     "shown",
@@ -136,6 +139,8 @@ def kv_serve(
     **way_options: Any,
 ) -> None:
     """Serve requests that arrive at random: queues, transfers, and who sends most; sizes alone."""
+    if not 0 < rate < math.inf:
+        raise OptionError(f"--rate {rate:g}: give a number of requests a second above 0")
     ways = choose_ways(**way_options, usual="roce")
     name = ways[0].fabric.name
     requests = poisson_requests(

@@ -9,7 +9,7 @@ from typing import IO, TYPE_CHECKING, Any
 import click
 
 from ubnet.cli.options import DEFAULT_FABRIC, TRANSPORTS_HELP
-from ubnet.errors import OutputError, UbnetError
+from ubnet.errors import OptionError, OutputError, UbnetError
 
 if TYPE_CHECKING:
     from ubnet.world import Result, World
@@ -108,12 +108,14 @@ def run(
     from ubnet.program import Program
     from ubnet.units import parse_size
 
+    if trace is not None and events is not None and trace.resolve() == events.resolve():
+        raise OptionError(f"--trace and --events both name {trace}; give each a file of its own")
     install()
     script = Program(program, arguments)
     with (
         _reported_once(),
         _opened(events, "events") as file,
-        _opened(trace, "trace") as trace_file,
+        _opened(trace, "trace", whole=True) as trace_file,
     ):
         from ubnet.launch import make_world
 
@@ -176,25 +178,35 @@ def _reported_once() -> Iterator[None]:
 
 
 @contextmanager
-def _opened(path: Path | None, what: str) -> Iterator[IO[str] | None]:
+def _opened(path: Path | None, what: str, *, whole: bool = False) -> Iterator[IO[str] | None]:
     """Open a file for output, in the process that has what goes there.
 
-    All processes learn whether it could be opened, so that they end together.
+    All processes learn whether it could be opened, so that they end together. What is worth
+    something only as a `whole` takes its place at the end: until then, and where the run fails,
+    the file is what it was.
     """
     if path is None:
         yield None
         return
-    file, problem = None, ""
+    file, target, problem = None, path, ""
     if _speaks():
         try:
-            file = path.open("w", encoding="utf-8")
+            whole = whole and (path.is_file() or not path.exists())  # not /dev/stdout, say
+            target = path.with_name(f"{path.name}.part") if whole else path
+            file = target.open("w", encoding="utf-8")
         except OSError as error:
             problem = f"the {what} cannot be written to {path}: {error.strerror}"
     problem = _told_by_the_first(problem)
     if problem:
         raise OutputError(problem)
-    with file or nullcontext():
-        yield file
+    try:
+        with file or nullcontext():
+            yield file
+        if file is not None and target != path:
+            target.replace(path)
+    finally:
+        if file is not None and target != path:
+            target.unlink(missing_ok=True)
 
 
 def _told_by_the_first(text: str) -> str:

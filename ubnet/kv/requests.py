@@ -71,7 +71,7 @@ def poisson_requests(
     >>> len(drawn), bool(15 < drawn.arrival_ps[-1] / 1e12 < 25)
     (1000, True)
     """
-    if count < 0 or per_second <= 0 or min(mean_prompt, mean_answer, longest) < 1:
+    if count < 0 or not 0 < per_second < np.inf or min(mean_prompt, mean_answer, longest) < 1:
         raise OptionError(
             f"give 0 requests or more, a rate above 0 and lengths of 1 token or more, not "
             f"count={count}, per_second={per_second}, mean_prompt={mean_prompt}, "
