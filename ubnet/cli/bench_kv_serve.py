@@ -140,7 +140,7 @@ def kv_serve(
 ) -> None:
     """Serve requests that arrive at random: queues, transfers, and who sends most; sizes alone."""
     if not 0 < rate < math.inf:
-        raise OptionError(f"--rate {rate:g}: give a number of requests a second above 0")
+        raise OptionError(f"--rate {rate:g}: give a rate above 0, in requests a second")
     ways = choose_ways(**way_options, usual="roce")
     name = ways[0].fabric.name
     requests = poisson_requests(
