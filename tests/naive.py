@@ -3,6 +3,8 @@
 Plain loops over arrays, so that Numba can compile it as it stands: bench/ takes it as yardstick.
 """
 
+from functools import cache
+
 import numpy as np
 
 PS_PER_S = 1e12
@@ -55,18 +57,34 @@ def allocate(capacity, active, ptr, link, share, weight, cap, of_ptr, of_flow, r
                     open_count[link[h]] -= 1
 
 
-def entry(i, start, startup, dep_ptr, dep, finish):
+def entry(i, start, startup, dep_ptr, dep, gate, finish):
     """Return when a flow's bytes enter the network; FAR where that is not known yet."""
-    ready = start[i]
+    ready, open_from = start[i], 0
     for j in range(dep_ptr[i], dep_ptr[i + 1]):
         if finish[dep[j]] < 0:
             return FAR
-        ready = max(ready, finish[dep[j]])
-    return ready + startup[i]
+        if gate[j]:
+            open_from = max(open_from, finish[dep[j]])
+        else:
+            ready = max(ready, finish[dep[j]])
+    return max(ready + startup[i], open_from)
 
 
 def run(
-    capacity, start, nbytes, ptr, link, share, weight, cap, dep_ptr, dep, startup, of_ptr, of_flow
+    capacity,
+    start,
+    nbytes,
+    ptr,
+    link,
+    share,
+    weight,
+    cap,
+    dep_ptr,
+    dep,
+    gate,
+    startup,
+    of_ptr,
+    of_flow,
 ):
     """Return (finish_ps, part), part being what the exact end lies past a whole picosecond."""
     n = len(nbytes)
@@ -79,7 +97,7 @@ def run(
         now = FAR
         for i in range(n):
             if finish[i] < 0:
-                at = end[i] if active[i] else entry(i, start, startup, dep_ptr, dep, finish)
+                at = end[i] if active[i] else entry(i, start, startup, dep_ptr, dep, gate, finish)
                 now = min(now, at)
         changed, again = False, True
         while again:  # a flow that ends may set others free at this very instant
@@ -91,7 +109,7 @@ def run(
                     active[i], finish[i] = False, now
                     finished += 1
                     changed, again = True, len(dep) > 0
-                elif not active[i] and entry(i, start, startup, dep_ptr, dep, finish) <= now:
+                elif not active[i] and entry(i, start, startup, dep_ptr, dep, gate, finish) <= now:
                     if nbytes[i] == 0 or (ptr[i] == ptr[i + 1] and cap[i] == np.inf):
                         finish[i] = now
                         finished += 1
@@ -125,6 +143,7 @@ def naive_flows(
     dep=None,
     startup_ps=None,
     *,
+    gate=False,
     runner=run,
 ):
     """Answer like `ubnet.simulate_flows`, and return `part` of each flow besides."""
@@ -145,6 +164,7 @@ def naive_flows(
         np.full(n, np.inf) if rate_cap is None else np.asarray(rate_cap, float),
         np.zeros(n + 1, np.int64) if dep_ptr is None else np.asarray(dep_ptr, np.int64),
         np.zeros(0, np.int64) if dep is None else np.asarray(dep, np.int64),
+        np.array(np.broadcast_to(gate, 0 if dep is None else len(dep)), np.bool_),
         np.zeros(n, np.int64)
         if startup_ps is None
         else np.array(np.broadcast_to(startup_ps, n), np.int64),
@@ -153,6 +173,7 @@ def naive_flows(
     )
 
 
+@cache
 def compiled():
     """Return `run` compiled by Numba, the yardstick of bench/."""
     import numba

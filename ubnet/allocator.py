@@ -16,6 +16,7 @@ from ubnet.jit import inner_kernel, kernel
 I4 = NDArray[np.int32]
 I8 = NDArray[np.int64]
 F8 = NDArray[np.float64]
+Mask = NDArray[np.bool_]
 Int = int | np.int64
 Table = Any  # np.recarray: its columns are attributes
 
@@ -97,7 +98,8 @@ FLOWS = [  # two cache lines
     ("open_in", "i4"),  # the filling in which it still rises
     ("position", "i4"),  # among the active ones, or -1
     ("left", "f8"),  # bytes left at `since_ps`
-    # The latest of its start and its dependencies' ends; later on, when `rate` last changed.
+    # The latest of its start and its dependencies' ends (less the start-up, where these hold back
+    # the bytes alone); later on, when `rate` last changed.
     ("since_ps", "i8"),
     ("volume", "i8"),
     ("startup_ps", "i8"),
@@ -120,7 +122,9 @@ HOPS_OF_FLOWS = [  # one row a link of a route; the active ones of a link are do
     ("next", "i4"),
     ("prev", "i4"),
 ]
-EDGES = [("flow", "i4"), ("next", "i4")]  # dependencies, listed by the flow that is waited for
+# Dependencies, listed by the flow that is waited for: of the flow that waits, or as -1 - flow of
+# one whose bytes alone wait.
+EDGES = [("flow", "i4"), ("next", "i4")]
 LINKS = [
     ("free", "f8"),  # what its (frozen) flows leave, and what rounding lost of it
     ("free_low", "f8"),
@@ -437,9 +441,12 @@ def _finish(
             clock[REPORTED] += 1
         edge = flows[flow].first_edge
         while edge >= 0:
-            waiter = np.int64(edges[edge].flow)
+            waiter, ready = np.int64(edges[edge].flow), now
+            if waiter < 0:
+                waiter = -1 - waiter
+                ready -= flows[waiter].startup_ps
             flows[waiter].pending -= 1
-            flows[waiter].since_ps = max(flows[waiter].since_ps, now)
+            flows[waiter].since_ps = max(flows[waiter].since_ps, ready)
             if flows[waiter].pending == 0:
                 at_ps = flows[waiter].since_ps + flows[waiter].startup_ps
                 _push_waiting(clock, flows, lists, recent, waiter, at_ps)
@@ -1083,6 +1090,21 @@ def _are_equal(flows: Table, hops: Table, one: Int, other: Int) -> bool:
 
 
 @inner_kernel
+def _wait_alike(dep_ptr: I8, dep: I8, gate: Mask, one: Int, other: Int) -> bool:
+    """Tell whether two rows of a post wait for the same flows in the same way."""
+    first, place = dep_ptr[one], dep_ptr[other]
+    if dep_ptr[one + 1] - first != dep_ptr[other + 1] - place:
+        return False
+    last = len(gate) - 1
+    for j in range(dep_ptr[one + 1] - first):
+        if dep[first + j] != dep[place + j]:
+            return False
+        if gate[min(first + j, last)] != gate[min(place + j, last)]:
+            return False
+    return True
+
+
+@inner_kernel
 def _power_over(least: Int) -> Int:
     """Return a power of two, not less than 16 and ``least``."""
     power = np.int64(16)
@@ -1130,6 +1152,7 @@ def _group(
     route_link: I8,
     dep_ptr: I8,
     dep: I8,
+    gate: Mask,
     key: I4,
     times: I4,
     table: I4,
@@ -1152,12 +1175,7 @@ def _group(
             tries += 1
             other = np.int64(table[slot]) - 1
             alike = key[other] == key[k] and _are_equal(flows, hops, first + other, flow)
-            if len(dep) > 0 and alike:
-                waits = dep_ptr[k + 1] - dep_ptr[k]
-                alike = dep_ptr[other + 1] - dep_ptr[other] == waits
-                for j in range(waits):
-                    alike = alike and dep[dep_ptr[other] + j] == dep[dep_ptr[k] + j]
-            if alike:
+            if alike and (len(dep) == 0 or _wait_alike(dep_ptr, dep, gate, other, k)):
                 flows[first + last[other]].equal = flow
                 last[other] = k
                 count[other] += 1
@@ -1178,17 +1196,27 @@ def _group(
 
 @inner_kernel
 def _wait_for(
-    clock: I8, flows: Table, edges: Table, ends: I8, flow: Int, dep: I8, start: Int, end: Int
+    clock: I8,
+    flows: Table,
+    edges: Table,
+    ends: I8,
+    flow: Int,
+    dep: I8,
+    gate: Mask,
+    start: Int,
+    end: Int,
 ) -> None:
-    """Let a flow wait for ``dep[start:end]``, numbers of flows."""
+    """Let a flow, or its bytes alone, wait for ``dep[start:end]``, numbers of flows."""
     for j in range(start, end):
+        bytes_alone = gate[min(j, len(gate) - 1)]
         if ends[dep[j]] >= 0:
-            flows[flow].since_ps = max(flows[flow].since_ps, ends[dep[j]])
+            ready = ends[dep[j]] - (flows[flow].startup_ps if bytes_alone else 0)
+            flows[flow].since_ps = max(flows[flow].since_ps, ready)
             continue
         before = _row_of(clock, flows, dep[j])
         edge = clock[EDGES_USED]
         clock[EDGES_USED] = edge + 1
-        edges[edge].flow = flow
+        edges[edge].flow = -1 - flow if bytes_alone else flow
         edges[edge].next = flows[before].first_edge
         flows[before].first_edge = edge
         flows[flow].pending += 1
@@ -1207,7 +1235,7 @@ def _write(
     weight: F8,
     rate_cap: F8,
     startup_ps: I8,
-    watch: NDArray[np.bool_],
+    watch: Mask,
 ) -> None:
     """Write the columns of a post into the tables, behind the others."""
     first, n, hop = clock[ROWS], len(route_ptr) - 1, flows[clock[ROWS]].first_hop
@@ -1254,7 +1282,8 @@ def enqueue(
     dep_ptr: I8,
     dep: I8,
     startup_ps: I8,
-    watch: NDArray[np.bool_],
+    gate: Mask,
+    watch: Mask,
 ) -> None:
     """Add the flows of a post that was checked; a column of one row stands for all."""
     clock, flows, hops, edges, links, lists = engine[:6]
@@ -1290,6 +1319,7 @@ def enqueue(
                 route_link,
                 dep_ptr,
                 dep,
+                gate,
                 key,
                 times,
                 table,
@@ -1306,7 +1336,7 @@ def enqueue(
         if flows[flow].pending < 0:  # another one stands for it
             continue
         if len(dep) > 0:
-            _wait_for(clock, flows, edges, ends, flow, dep, dep_ptr[k], dep_ptr[k + 1])
+            _wait_for(clock, flows, edges, ends, flow, dep, gate, dep_ptr[k], dep_ptr[k + 1])
         if flows[flow].pending == 0:
             at_ps = flows[flow].since_ps + flows[flow].startup_ps
             _push_waiting(clock, flows, lists, recent, flow, at_ps)
@@ -1348,7 +1378,8 @@ def clear_ended(engine: tuple[Any, ...]) -> None:
         waits = flows[kept].first_edge
         flows[kept].first_edge = -1
         while waits >= 0:  # listed the other way round from here on: nothing hangs on it
-            edges[edge].flow = row_now[edge_flow[waits]]
+            waiter = edge_flow[waits]
+            edges[edge].flow = row_now[waiter] if waiter >= 0 else -1 - row_now[-1 - waiter]
             edges[edge].next = flows[kept].first_edge
             flows[kept].first_edge = edge
             edge += 1

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ubnet.compressed_rows import owners
 from ubnet.fabric import Floats, Ints
-from ubnet.flowcheck import integers, pointers, reals
+from ubnet.flowcheck import integers, pointers, reals, truths
 from ubnet.jit import kernel
 from ubnet.units import PS_PER_S
 
@@ -52,6 +52,8 @@ def lower_bounds(
     dep_ptr: ArrayLike | None = None,
     dep: ArrayLike | None = None,
     startup_ps: ArrayLike | None = None,
+    *,
+    gate: ArrayLike | None = None,
 ) -> Bounds:
     """Return what the makespan of flows is at least; the arguments are `simulate_flows`'.
 
@@ -86,7 +88,8 @@ def lower_bounds(
     waits = pointers(
         "dep_ptr", np.zeros(n + 1, np.int64) if dep_ptr is None else dep_ptr, n, len(deps)
     )
-    end = chain_ends(start + startup, startup + np.zeros(n, np.int64), moving, waits, deps)
+    gates = np.broadcast_to(truths("gate", False if gate is None else gate, len(deps)), len(deps))
+    end = chain_ends(start + startup, startup + np.zeros(n, np.int64), moving, waits, deps, gates)
     busiest, which = _busiest(rates, link, flow, share, size, start + startup)
     return Bounds(busiest, which, int(end.max(initial=0)))
 
@@ -113,6 +116,7 @@ def chain_ends(
     moving_ps: NDArray[np.float64],
     dep_ptr: NDArray[np.int64],
     dep: NDArray[np.int64],
+    gate: NDArray[np.bool_],
 ) -> NDArray[np.int64]:
     """Return when each flow ends at the earliest, rounded down; dependencies have no circle."""
     n = len(entry_ps)
@@ -141,7 +145,7 @@ def chain_ends(
         j = first_waiter[i]
         while j >= 0:
             k = waiter[j]
-            end[k] = max(end[k], end[i] + startup_ps[k])
+            end[k] = max(end[k], end[i] if gate[j] else end[i] + startup_ps[k])
             pending[k] -= 1
             if pending[k] == 0:
                 order[known] = k

@@ -2,9 +2,9 @@
 
 Flows that share an engine slow each other down and end together, late. Where pieces follow each
 other along a chain, that makes bunches of them, and a bunch moves like one large piece: the
-pipeline is gone. A queue of descriptors serves the first piece first. So the start-up of a transfer
-becomes a flow of its own, which needs no engine and begins when the data is there; its bytes
-follow those of the step before on the same engine. Transfers of one step share it as ever.
+pipeline is gone. A queue of descriptors serves the first piece first. So the bytes of a transfer
+follow those of the step before on the same engine, a gate for them alone: its start-up needs no
+engine and begins when the data is there. Transfers of one step share it as ever.
 """
 
 from dataclasses import dataclass
@@ -78,39 +78,32 @@ class EngineOrder:
         """Return an order that nothing keeps."""
         return cls(*np.zeros((3, 0), dtype=np.int64))
 
-    def added_to(self, ptr: Ints, dep: Ints, first_start: int) -> tuple[Ints, Ints]:
-        """Return what each flow waits for once start-ups are flows that wait for the data.
+    def added_to(self, ptr: Ints, dep: Ints) -> tuple[Ints, Ints, NDArray[np.bool_]]:
+        """Return what each flow waits for with the order in it, and which of these are gates.
 
         Parameters
         ----------
         ptr, dep : ndarray of int64
-            What the flows wait for without any order, in compressed rows.
-        first_start : int
-            Where the rows of start-ups are put in; their transfers wait for them instead, and for
-            their engine.
+            What the flows wait for without any order, in compressed rows; the operations first.
         """
-        if not len(self.held):
-            return ptr, dep
-        held, lengths = self.held, np.diff(ptr)
-        is_held = np.zeros(len(lengths), dtype=bool)
-        is_held[held] = True
-        now = lengths.copy()
-        now[held] = 1 + self.count
-        ptr = pointers(np.concatenate([now[:first_start], lengths[held], now[first_start:]]))
-        first, last = ptr[first_start], ptr[first_start + len(held)]
-        made = np.empty(ptr[-1], dtype=np.int64)
-        of_start = np.repeat(is_held, lengths)
-        made[first:last] = dep[of_start]
-        as_before = np.repeat(~is_held[:first_start], now[:first_start])
-        rest = dep[~of_start]
-        behind = len(rest) - (ptr[-1] - last)
-        made[:first][as_before] = rest[:behind]
-        made[last:] = rest[behind:]
-        of_engine = ~as_before
-        of_engine[ptr[held]] = False
-        made[:first][of_engine] = self.earlier
-        made[ptr[held]] = first_start + np.arange(len(held))
-        return ptr, made
+        before = np.zeros(len(ptr), dtype=np.int64)
+        before[self.held + 1] = self.count
+        ptr = ptr + np.cumsum(before, out=before)
+        gate = np.zeros(len(dep) + len(self.earlier), dtype=bool)
+        gate[_lasts(ptr[self.held + 1], self.count)] = True
+        made = np.empty(len(gate), dtype=np.int64)
+        made[gate], made[~gate] = self.earlier, dep
+        return ptr, made, gate
+
+
+def _lasts(end: Ints, count: Ints) -> Ints:
+    """Return the last so many places before each end.
+
+    >>> _lasts(np.array([4, 9]), np.array([1, 2]))
+    array([3, 7, 8])
+    """
+    first = np.repeat(end - np.cumsum(count), count)
+    return first + np.arange(len(first))
 
 
 def _small(values: NDArray[np.integer[Any]]) -> NDArray[np.integer[Any]]:

@@ -30,7 +30,7 @@ NONE = np.zeros(0, np.int64)
 ZERO = np.zeros(1, np.int64)
 ONE = np.ones(1)
 NO_CAP = np.full(1, np.inf)
-UNWATCHED = np.zeros(1, np.bool_)
+FALSE = np.zeros(1, np.bool_)
 
 
 def simulate_flows(
@@ -46,6 +46,7 @@ def simulate_flows(
     dep: ArrayLike | None = None,
     startup_ps: ArrayLike | None = None,
     *,
+    gate: ArrayLike | None = None,
     tolerance: float = 0.0,
 ) -> NDArray[np.int64]:
     """Return when each flow ends, all sharing the links in weighted max-min fairness.
@@ -74,6 +75,9 @@ def simulate_flows(
         Flow i waits for the flows ``dep[dep_ptr[i]:dep_ptr[i + 1]]``.
     startup_ps : array of int, optional
         Picoseconds between ready and entering the network; default 0.
+    gate : array of bool, shape of ``dep``, or one for all, optional
+        True: what is waited for holds back the bytes alone, while the start-up goes on: they
+        enter the network when both are over. Default False.
     tolerance : float, optional
         0 (the default) is exact; see `FlowSim`.
 
@@ -106,6 +110,7 @@ def simulate_flows(
         dep_ptr=dep_ptr,
         dep=dep,
         startup_ps=startup_ps,
+        gate=gate,
     )
     sim.run()
     return sim.finish_ps
@@ -243,6 +248,7 @@ class FlowSim:
         dep_ptr: ArrayLike | None = None,
         dep: ArrayLike | None = None,
         startup_ps: ArrayLike | None = None,
+        gate: ArrayLike | None = None,
         watch: ArrayLike | None = None,
     ) -> int:
         """Add flows; the parameters are those of `simulate_flows`, and two more.
@@ -256,6 +262,8 @@ class FlowSim:
         dep_ptr, dep : arrays of int, optional
             Ids of flows to wait for: of any posted before, ended ones too, or of this post, where
             row i has the id ``size + i``.
+        gate : array of bool, optional
+            As in `simulate_flows`.
         watch : array of bool, optional
             The flows whose ends `advance` reports; default none.
 
@@ -287,7 +295,8 @@ class FlowSim:
         )
         if dep_ptr is None and len(deps):
             raise FlowError(f"dep has {len(deps)} entries but dep_ptr is not given; give both")
-        watched = UNWATCHED if watch is None else truths("watch", watch, n)
+        gates = FALSE if gate is None else truths("gate", gate, len(deps))
+        watched = FALSE if watch is None else truths("watch", watch, n)
         first = self.size
         self._refuse(first, columns)
         rows, hops, edges = self._used()
@@ -298,7 +307,7 @@ class FlowSim:
             or first + n > self._room[3]
         ):
             self._make_room(n, len(links), len(deps))
-        allocator.enqueue(self._tables, *columns, watched)
+        allocator.enqueue(self._tables, *columns, gates, watched)
         return first
 
     def run(self) -> int:

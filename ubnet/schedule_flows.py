@@ -1,11 +1,10 @@
 """A schedule as flows: what the flow engine needs of every operation, all at once.
 
 One flow per operation, then one per memory pass (the reductions of one destination and step), then
-one per start-up where an engine takes transfers in order, then one of zero bytes per rank that
-ends when all that the rank sends or receives has ended.
+one of zero bytes per rank that ends when all that the rank sends or receives has ended.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -32,21 +31,21 @@ class ScheduleFlows:
     Attributes
     ----------
     columns : FlowColumns
-        The flows: operations, memory passes, start-ups, ends of ranks. Local copies and joins have
-        an empty route and no bytes.
+        The flows: operations, memory passes, ends of ranks. Local copies and joins have an empty
+        route and no bytes.
     dep_ptr, dep : ndarray of int64
         The flows that each waits for; a memory pass comes behind all operations, so that what
         waits for one of its reductions waits for a later row.
     operations, passes : int
-        How many flows of each sort there are; then come the start-ups, the ends of ranks last.
+        How many flows of each sort there are; the ends of ranks come last.
     done_flow : ndarray of int64, shape (operations,)
         The flow with which an operation has ended: its memory pass, or its own.
     flow_ranks : ndarray of int64, shape (flows, 2)
         The ranks that must have arrived before a flow can be posted.
     weight : ndarray of float64, shape (flows,), or None
         Weight of each flow where it shares a resource; None: all alike.
-    held : ndarray of int64, shape (starts,)
-        The transfers whose start-up is a flow of its own, in the order of these flows.
+    gate : ndarray of bool, shape of ``dep``, or None
+        The dependencies that hold back the bytes of a flow alone; None: none.
     """
 
     columns: FlowColumns
@@ -57,7 +56,7 @@ class ScheduleFlows:
     done_flow: Ints
     flow_ranks: Ints
     weight: NDArray[np.float64] | None = None
-    held: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    gate: NDArray[np.bool_] | None = None
 
     def __len__(self) -> int:
         return len(self.columns.nbytes)
@@ -72,7 +71,7 @@ class ScheduleFlows:
     @property
     def rank_end(self) -> Ints:
         """The flow that ends when a rank has nothing left to send or receive, shape (ranks,)."""
-        return np.arange(self.operations + self.passes + len(self.held), len(self))
+        return np.arange(self.operations + self.passes, len(self))
 
     def post_arguments(self) -> dict[str, Any]:
         """Return the arguments of `FlowSim.post` for all flows at once, on an engine of its own."""
@@ -86,6 +85,7 @@ class ScheduleFlows:
             "startup_ps": c.startup_ps,
             "dep_ptr": self.dep_ptr,
             "dep": self.dep,
+            "gate": self.gate,
             "weight": self.weight,
         }
 
@@ -126,6 +126,7 @@ class ScheduleFlows:
             "startup_ps": c.startup_ps[flows],
             "dep_ptr": dep_ptr,
             "dep": dep,
+            "gate": None if self.gate is None else self.gate[edges],
             "weight": None if self.weight is None else self.weight[flows],
         }
 
@@ -171,25 +172,26 @@ def schedule_flows(
     done = np.arange(len(s))
     done[passes.member] = len(s) + passes.number
     order = _engine_order(s, fabric, place, transport, op)
-    held = order.held
+    waits = flow_waits(s, passes, done, order, op)
+    ptr, dep, gate = order.added_to(*waits) if len(order.held) else (*waits, None)
     return ScheduleFlows(
-        _columns(s, transfers, moved, passes, held, memory_resources(fabric)[place], itemsize),
-        *order.added_to(*flow_waits(s, passes, done, order, op), len(s) + len(passes.rank)),
+        _columns(s, transfers, moved, passes, memory_resources(fabric)[place], itemsize),
+        ptr,
+        dep,
         operations=len(s),
         passes=len(passes.rank),
         done_flow=done,
-        flow_ranks=_flow_ranks(s, passes, held),
-        held=held,
+        flow_ranks=_flow_ranks(s, passes),
+        gate=gate,
     )
 
 
-def _flow_ranks(schedule: Schedule, passes: MemoryPasses, held: Ints) -> Ints:
+def _flow_ranks(schedule: Schedule, passes: MemoryPasses) -> Ints:
     """Return the two ranks of every flow, shape (flows, 2)."""
     s, everybody = schedule, np.arange(schedule.ranks)
-    parts = len(s), len(passes.rank), len(held), s.ranks
-    ranks = np.empty((sum(parts), 2), dtype=np.int64)
+    ranks = np.empty((len(s) + len(passes.rank) + s.ranks, 2), dtype=np.int64)
     for column, end in zip(ranks.T, (s.src, s.dst), strict=True):
-        np.concatenate([end, passes.rank, end[held], everybody], out=column)
+        np.concatenate([end, passes.rank, everybody], out=column)
     return ranks
 
 
@@ -241,17 +243,15 @@ def _columns(
     transfers: FlowColumns,
     moved: Ints,
     passes: MemoryPasses,
-    held: Ints,
     memory: Ints,
     itemsize: int,
 ) -> FlowColumns:
-    """Put transfers, passes and start-ups into the rows of all flows; the others move nothing.
+    """Put transfers and passes into the rows of all flows; the others move nothing.
 
     `memory` is the resource of every rank's memory, -1 where it costs no time.
     """
     first_pass = len(schedule)
-    first_start = first_pass + len(passes.rank)
-    total = first_start + len(held) + schedule.ranks
+    total = first_pass + len(passes.rank) + schedule.ranks
     touched = memory[passes.rank]
     costly = np.flatnonzero(touched >= 0)
     # No more memory than the columns themselves: touching it costs more than filling it.
@@ -264,8 +264,6 @@ def _columns(
     nbytes[moved] = transfers.nbytes
     nbytes[first_pass + costly] = passes.elements[costly] * itemsize
     startup[moved], latency[moved] = transfers.startup_ps, transfers.latency_ps
-    startup[first_start : first_start + len(held)] = startup[held]
-    startup[held] = 0
     cap[moved] = transfers.rate_cap
     link = np.concatenate([transfers.route_link, touched[costly]])
     share = np.concatenate([transfers.route_share, np.ones(len(costly))])
