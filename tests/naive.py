@@ -175,7 +175,7 @@ def naive_flows(
 
 @cache
 def compiled():
-    """Return `run` compiled by Numba, the yardstick of bench/."""
+    """Return `run` compiled by Numba, the yardstick of bench/; once in a process."""
     import numba
 
     jit = numba.njit(fastmath=False)
