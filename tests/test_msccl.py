@@ -241,3 +241,45 @@ def test_one_buffer_has_one_size(tmp_path):
     path.write_text(in_place("i", 'i_chunks="2" o_chunks="4"'))
     with pytest.raises(ScheduleError, match="gpu 0: i_chunks is 2 and o_chunks 4; with inplace=1"):
         read_msccl(path)
+
+
+def swapping(blocks):
+    """Return a shift of two ranks in one buffer: each overwrites what it has just sent."""
+    gpus = ""
+    for gpu in range(2):
+        other, tbs = 1 - gpu, ""
+        for number, kinds in enumerate(blocks):
+            send, recv = (other if kind in kinds else -1 for kind in "sr")
+            steps = "".join(
+                f'<step s="{k}" type="{kind}" srcbuf="i" srcoff="0" dstbuf="o" dstoff="0" cnt="1" '
+                f'depid="{-1 if k or not number else 0}" deps="0" hasdep="0"/>'
+                for k, kind in enumerate(kinds)
+            )
+            tbs += f'<tb id="{number}" send="{send}" recv="{recv}" chan="0">{steps}</tb>'
+        gpus += f'<gpu id="{gpu}" i_chunks="1" o_chunks="1" s_chunks="0">{tbs}</gpu>'
+    return f'<algo name="swap" ngpus="2" coll="send_recv" inplace="1">{gpus}</algo>'
+
+
+@pytest.mark.parametrize("blocks", [[("s", "r")], [("cpy", "s", "r")], [("s",), ("r",)]])
+def test_what_was_sent_may_be_overwritten(blocks, tmp_path, capsys):
+    path = tmp_path / "swap.xml"
+    path.write_text(swapping(blocks))
+    found = []
+    for way in (f"--schedule {path}", "--ranks 2"):
+        command = f"bench send_recv {way} --sizes 4KiB:1MiB:16 --payload real --json"
+        assert run_command(command.split()) in (0, None)
+        rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+        assert [row["wrong"] for row in rows] == [0] * 3
+        found.append([row["time_us"] for row in rows])
+    assert found[0] == found[1]
+
+
+def test_what_is_being_sent_must_not_be_overwritten(tmp_path):
+    path = tmp_path / "swap.xml"
+    path.write_text(swapping([("s",), ("r",)]).replace('depid="0"', 'depid="-1"'))
+    with pytest.raises(
+        ScheduleError,
+        match=r"gpu \d tb 1 step 0 \(r\) and gpu \d tb 0 step 0 \(s\) use chunk 0 of buffer i in "
+        r"no fixed order; let one wait for the other \(depid and deps\), or put both into one tb",
+    ):
+        read_msccl(path)

@@ -1,79 +1,24 @@
 """Schedules from MSCCL XML: what is wrong is named with the step's gpu, thread block and number."""
 
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from xml.etree.ElementTree import Element, ParseError, parse
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ubnet.contributions import first_fault
 from ubnet.errors import ScheduleError
 from ubnet.msccl import BUFFER_LETTERS, NAMES
-from ubnet.operation import COPY, INPUT, OUTPUT, REDUCE, SCRATCH
-from ubnet.schedule import Schedule, ScheduleBuilder
-from ubnet.schedule_check import ORDER_LIMIT
+from ubnet.msccl_operations import Operations
+from ubnet.msccl_order import ordered
+from ubnet.msccl_step import LOCAL, RECEIVING, SENDING, Step
+from ubnet.operation import INPUT, OUTPUT
+from ubnet.schedule import Schedule
+from ubnet.schedule_check import ORDER_LIMIT, first_race
 
 MOST_CHUNKS = 200_000
 """Chunks that the steps of a file move in all, up to which each of them is followed."""
-
-RECEIVING = ("r", "rcs", "rrc", "rrs", "rrcs")
-SENDING = ("s", "rcs", "rrs", "rrcs")
-LOCAL = ("cpy", "re", "nop")
-
-
-@dataclass(eq=False)
-class Step:
-    """A step of the file, with the operations that it became.
-
-    Attributes
-    ----------
-    gpu, block, number : int
-        Where it stands.
-    kind : str
-        Its type.
-    src, dst : tuple of int
-        Buffer and offset of both sides, in chunks.
-    count : int
-        Chunks.
-    before : list of Step
-        The steps that it waits for. What was sent is out of the way then, as in MSCCL, whether it
-        has arrived or not; but a step that names a sending one waits for what that sent.
-    named : list of Step
-        Those of them that ``depid`` and ``deps`` name.
-    peer_out, peer_in : Step or None
-        The step that receives what this one sends, and that sends what this one receives.
-    done : list of int
-        The operations with which it has ended.
-    own : int
-        The number of the step in a schedule of ours that was written, -1 = none.
-    """
-
-    gpu: int
-    block: int
-    number: int
-    kind: str
-    src: tuple[int, int]
-    dst: tuple[int, int]
-    count: int
-    before: "list[Step]" = field(default_factory=list)
-    named: "list[Step]" = field(default_factory=list)
-    peer_out: "Step | None" = None
-    peer_in: "Step | None" = None
-    done: list[int] = field(default_factory=list)
-    own: int = -1
-
-    @property
-    def awaited(self) -> "list[Step]":
-        """The steps whose operations this one waits for."""
-        arrived = [other.peer_out for other in self.named if other.peer_out is not None]
-        return [*(other for other in self.before if other.kind != "s"), *arrived]
-
-    @property
-    def place(self) -> str:
-        """Where it stands, in words."""
-        return f"gpu {self.gpu} tb {self.block} step {self.number} ({self.kind})"
 
 
 def read_msccl(path: str | Path, elements: int = 1) -> Schedule:
@@ -198,6 +143,8 @@ class _Reader:
         if number != expected:
             raise self._wrong(step, f"has number {number}, but stands at place {expected}")
         self._check_ranges(step)
+        if self.in_place and kind == "cpy" and step.src == step.dst:  # it is there already
+            step.kind = "nop"
         self.steps.append(step)
         return step
 
@@ -247,29 +194,20 @@ class _Reader:
 
     def schedule(self) -> Schedule:
         """Return the schedule."""
-        sizes = self.sizes * self.elements
-        room = [0] * self.ranks
-        for step in self.steps:
-            room[step.gpu] += step.count if step.kind == "rrs" else 0
-        sizes[:, SCRATCH] += np.array(room, dtype=np.int64) * self.elements
-        builder = ScheduleBuilder(self.name, self.ranks, sizes)
-        where: list[Step] = []
-        free = self.sizes[:, SCRATCH].copy()
-        for step in self._ordered():
-            self._enter(builder, step, where, free)
+        steps, stuck = ordered(self.steps)
+        if stuck is not None:
+            raise self._wrong(stuck, "can never run: it waits, by way of others, for itself")
+        operations = Operations(self.name, self.sizes, self.elements)
         try:
-            made = builder.build()
-            known = [step.own for step in where]
-            given = np.array(known) if min(known, default=-1) >= 0 else made.level()
-            made = replace(made, step=given.astype(np.int32))
-            self._check_meaning(made, where)
-            made.validate(ordering=len(made) <= ORDER_LIMIT)
+            made = operations.build(steps)
+            self._check_meaning(made, operations.of)
+            self._check_order(made, operations.of)
         except ScheduleError as error:
             if str(error).startswith(self.path):
                 raise
             ops = [int(op) for op in re.findall(r"\bop (\d+)\b", str(error))]
-            steps = " and ".join(where[op].place for op in ops[:2]) or "no step"
-            raise ScheduleError(f"{self.path}: {steps}: {error}") from None
+            named = " and ".join(operations.of[op].place for op in ops[:2]) or "no step"
+            raise ScheduleError(f"{self.path}: {named}: {error}") from None
         return made
 
     def _check_meaning(self, made: Schedule, where: list[Step]) -> None:
@@ -285,75 +223,26 @@ class _Reader:
         sent = f"from {step.peer_in.place} " if step.peer_in else ""
         raise self._wrong(step, sent + fault.text)
 
-    def _ordered(self) -> list[Step]:
-        """Return the steps so that each comes behind all that it needs."""
-        needs = {step: [*step.before, *step.awaited] for step in self.steps}
-        for step in self.steps:
-            if step.peer_in is not None:
-                needs[step] += [step.peer_in, *step.peer_in.awaited]
-        left = {step: len(before) for step, before in needs.items()}
-        followers: dict[Step, list[Step]] = {step: [] for step in self.steps}
-        for step, before in needs.items():
-            for other in before:
-                followers[other].append(step)
-        ready = [step for step in self.steps if not left[step]]
-        found = []
-        while ready:
-            step = ready.pop()
-            found.append(step)
-            for other in followers[step]:
-                left[other] -= 1
-                if not left[other]:
-                    ready.append(other)
-        if len(found) < len(self.steps):
-            stuck = next(step for step in self.steps if left[step])
-            raise self._wrong(stuck, "can never run: it waits, by way of others, for itself")
-        return found
-
-    def _enter(
-        self, builder: ScheduleBuilder, step: Step, where: list[Step], free: NDArray[np.int64]
-    ) -> None:
-        """Add what a step does; a send is added with the step that receives it."""
-
-        def add(
-            src: tuple[int, int, int], dst: tuple[int, int, int], kind: int, after: list[int]
-        ) -> list[int]:
-            where.append(step)
-            unit = self.elements
-            ids: list[int] = builder.add(
-                len(where) - 1, src[0], dst[0], src[2] * unit, dst[2] * unit, step.count * unit,
-                src_buf=src[1], dst_buf=dst[1], kind=kind, after=sorted(set(after)),
-            ).tolist()  # fmt: skip
-            return ids
-
-        waits = [op for other in step.awaited for op in other.done]
-        mine, target = (step.gpu, *step.src), (step.gpu, *step.dst)
-        if step.kind == "s":
-            return  # added with the step that receives it
-        if step.kind == "nop":
-            where.append(step)
-            step.own = max(step.own, 0)
-            step.done = builder.join(len(where) - 1, step.gpu, sorted(set(waits))).tolist()
+    def _check_order(self, made: Schedule, where: list[Step]) -> None:
+        """Raise where two steps use a chunk in no fixed order."""
+        made.validate(ordering=False)
+        race = first_race(made) if len(made) <= ORDER_LIMIT else None
+        if race is None:
             return
-        if step.kind in ("cpy", "re"):
-            step.done = add(mine, target, COPY if step.kind == "cpy" else REDUCE, waits)
-            return
-        if step.kind == "rrs":
-            target = (step.gpu, SCRATCH, int(free[step.gpu]))
-            free[step.gpu] += step.count
-        step.dst = target[1:]
-        reduces = step.kind in ("rrc", "rrs", "rrcs")
-        if reduces and mine != target:
-            waits = add(mine, target, COPY, waits)
-        out = step.peer_in
-        assert out is not None
-        source = (out.gpu, *(out.src if out.kind == "s" else out.dst))
-        waits += [op for other in out.awaited for op in other.done]
-        waits += out.done if out.kind != "s" else []
-        step.done = add(source, target, REDUCE if reduces else COPY, waits)
+        first, second = (_at(where[op], race.rank).place for op in (race.earlier, race.later))
+        chunk, buffer = race.begin // self.elements, BUFFER_LETTERS[race.buffer]
+        raise ScheduleError(
+            f"{self.path}: {first} and {second} use chunk {chunk} of buffer {buffer} in no fixed "
+            "order; let one wait for the other (depid and deps), or put both into one tb"
+        )
 
     def _wrong(self, step: Step, what: str) -> ScheduleError:
         return ScheduleError(f"{self.path}: {step.place} {what}")
+
+
+def _at(step: Step, gpu: int) -> Step:
+    """Return the step on a gpu of those that share a transfer."""
+    return step if step.gpu == gpu or step.peer_in is None else step.peer_in
 
 
 def _whole(element: Element, name: str, where: str, least: int = 0) -> int:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -114,15 +114,39 @@ def check_order(schedule: "Schedule") -> None:
             f"{ORDER_LIMIT} and was NOT checked: validate a smaller one of the same algorithm, or "
             f"call validate(ordering=False) for the rest"
         )
+    race = first_race(schedule)
+    if race is not None:
+        raise ScheduleError(
+            f"schedule {schedule.name}: {schedule.describe(race.later)} and "
+            f"{schedule.describe(race.earlier)} touch the same elements in no fixed order; let the "
+            f"later wait for the earlier (after=)"
+        )
+
+
+class Race(NamedTuple):
+    """Two operations that touch the same elements with nothing to order them."""
+
+    earlier: int
+    later: int
+    rank: int
+    buffer: int
+    begin: int  # the first of the elements
+
+
+def first_race(schedule: "Schedule") -> Race | None:
+    """Return two accesses to one place that are not ordered by dependencies, if there are any.
+
+    Raises
+    ------
+    ScheduleError
+        If a reduction waits for its own pass by way of others.
+    """
     ancestors = _ancestors(schedule)
     _passes_apart(schedule, ancestors)
-    for first, second in _conflicts(schedule):
-        if not ancestors[second] >> first & 1:
-            raise ScheduleError(
-                f"schedule {schedule.name}: {schedule.describe(second)} and "
-                f"{schedule.describe(first)} touch the same elements in no fixed order; let the "
-                f"later wait for the earlier (after=)"
-            )
+    unordered = (
+        race for race in _conflicts(schedule) if not ancestors[race.later] >> race.earlier & 1
+    )
+    return next(unordered, None)
 
 
 def _ancestors(schedule: "Schedule") -> list[int]:
@@ -169,8 +193,8 @@ def _accesses(schedule: "Schedule") -> tuple[Ints, Ints, Ints, NDArray[np.bool_]
     return place[order], first[order], end[order], writes[order], op[order]
 
 
-def _conflicts(schedule: "Schedule") -> Iterator[tuple[int, int]]:
-    """Yield the pairs (earlier, later) of operations whose order decides the result."""
+def _conflicts(schedule: "Schedule") -> Iterator[Race]:
+    """Yield the pairs of operations whose order decides the result."""
     place, first, end, writes, op = (a.tolist() for a in _accesses(schedule))
     step, dst, copies = schedule.step, schedule.dst, schedule.kind == COPY
     group = np.where(copies, -1, step * schedule.ranks + dst).tolist()
@@ -181,5 +205,6 @@ def _conflicts(schedule: "Schedule") -> Iterator[tuple[int, int]]:
             both_write = writes[i] and writes[j]
             one_pass = both_write and group[op[i]] >= 0 and group[op[i]] == group[op[j]]
             if (writes[i] or writes[j]) and op[i] != op[j] and not one_pass:
-                yield min(op[i], op[j]), max(op[i], op[j])
+                rank, buffer = divmod(place[i], 3)
+                yield Race(min(op[i], op[j]), max(op[i], op[j]), rank, buffer, first[i])
         running.append(i)
