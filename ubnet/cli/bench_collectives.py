@@ -15,7 +15,7 @@ from ubnet.cli.expected import Call, fill_inputs, uneven_parts, wrong_elements
 from ubnet.cli.in_place_run import MOST_BYTES, wrong_in_place
 from ubnet.cli.inputs import Numbers, bench_dtype
 from ubnet.cli.memory import moves_bytes
-from ubnet.cli.notes import progress
+from ubnet.cli.notes import long_work, progress
 from ubnet.cli.options import (
     Way,
     choose_ways,
@@ -291,13 +291,16 @@ class Collectives:
         ):
             return None
         numbers = Numbers.for_sums(self.seed, dtype, call.ranks)
-        wrong, arena = 0, self._take_unused()
-        for portion in portions(schedule, dtype.itemsize):
-            arena = Arena(portion.sizes, dtype, instead=arena)
-            arena.clear(*([SCRATCH] if portion.in_place else [OUTPUT, SCRATCH]))
-            fill_inputs(portion, arena, numbers)
-            portion.run(arena)
-            wrong += wrong_elements(call, portion, arena, numbers)
+        wrong, arena, checked = 0, self._take_unused(), 0
+        with long_work(f"moving {call.op} of {size}", "--payload size moves no bytes") as show:
+            for portion in portions(schedule, dtype.itemsize):
+                arena = Arena(portion.sizes, dtype, instead=arena)
+                arena.clear(*([SCRATCH] if portion.in_place else [OUTPUT, SCRATCH]))
+                fill_inputs(portion, arena, numbers)
+                portion.run(arena)
+                wrong += wrong_elements(call, portion, arena, numbers)
+                checked += int(portion.sizes[:, OUTPUT].sum())
+                show(checked / max(int(schedule.sizes[:, OUTPUT].sum()), 1))
         if arena is not None:
             self._unused.append(arena)
         return wrong
