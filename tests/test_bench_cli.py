@@ -241,3 +241,52 @@ def test_all_to_all_of_1_mib_a_pair_is_at_its_bound(bench):
     assert row["efficiency"] > 0.99
     names = load_fabric("cloudmatrix384").resource_names
     assert row["busiest_link"] in names
+
+
+def test_sizes_that_come_to_the_same_row_are_told_and_are_one_row(capsys):
+    command = "bench all_to_all --ranks 48 --algo mesh,pairwise --sizes 1000,1KiB,1100,1152"
+    assert run_command(command.split()) == 0
+    out, err = capsys.readouterr()
+    rows = [line.split() for line in out.splitlines() if line.startswith("all_to_all")]
+    assert [(row[1], row[2]) for row in rows] == [
+        (algorithm, size) for algorithm in ("mesh", "pairwise") for size in ("960", "1152")
+    ]
+    assert err == (
+        "ubnet: all_to_all of float32: sizes 1000, 1024, 1100 all come to a count of 5 and are one "
+        "row\n"
+    )
+    assert "\n# sizes that were asked for are rounded down to whole elements (float32)" in out
+    command = "bench p2p --op read --pair near --sizes 1001,1003,1004 --dtype float32 --json"
+    assert run_command(command.split()) == 0
+    out, err = capsys.readouterr()
+    assert [json.loads(line)["size_bytes"] for line in out.splitlines()] == [1000, 1004]
+    assert "p2p of float32: sizes 1001, 1003 all come to a count of 250" in err
+
+
+@pytest.mark.parametrize("command", ["all_reduce --ranks 8", "p2p --pair near", "barrier"])
+def test_sizes_that_are_whole_are_not_talked_about(command, capsys):
+    sizes = [] if command == "barrier" else ["--sizes", "1KiB,64KiB"]
+    assert run_command(["bench", *command.split(), *sizes, "--payload", "size"]) == 0
+    out, err = capsys.readouterr()
+    assert "rounded" not in out + err
+    assert "stream" not in out
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "p2p --pair near --sizes 64MiB",
+        "all_reduce --ranks 4 --place node --sizes 64MiB --payload size",
+        "kv --tokens 4096 --payload size",
+        "kv-blocks --sizes 64KiB --batch 1 --payload size",
+    ],
+)
+def test_the_cap_of_one_stream_is_named_and_counted(command, capsys):
+    assert run_command(["bench", *command.split(), "--transport", "vpc"]) == 0
+    out, _ = capsys.readouterr()
+    assert "# eff of vpc: one stream carries at most 5 GB/s, which the bound counts, too\n" in out
+    assert run_command(["bench", *command.split(), "--transport", "vpc", "--json"]) == 0
+    for line in capsys.readouterr().out.splitlines():
+        row = json.loads(line)
+        alone_us = (1 << 24 if row["op"] == "all_reduce" else row["size_bytes"]) / 5e3
+        assert alone_us / row["time_us"] - 1e-3 <= row["efficiency"] <= 1 + 1e-9, row

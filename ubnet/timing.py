@@ -179,10 +179,11 @@ def resource_bytes(columns: FlowColumns, resources: int) -> Floats:
 
 
 def lower_bound(columns: FlowColumns, carried: Floats, capacity: Floats) -> tuple[int, int]:
-    """Return the time in picoseconds that flows need at least, and the resource that says so.
+    """Return the time in picoseconds that flows need at least, and the fullest resource.
 
     The resource is that with the most bytes times share over capacity (the first of those that
-    differ by rounding alone), -1 where no bytes move. The start-up is the smallest among its flows.
+    differ by rounding alone), -1 where no bytes move. It needs that and the smallest start-up
+    among its flows; and every flow needs its start-up and its bytes over its own cap.
     """
     need = carried / capacity
     most = need.max(initial=0.0)
@@ -192,4 +193,7 @@ def lower_bound(columns: FlowColumns, carried: Floats, capacity: Floats) -> tupl
     users = owners(columns.route_ptr)[columns.route_link == busiest]
     users = users[columns.nbytes[users] > 0]
     latency = int(columns.startup_ps[users].min())
-    return latency + int(need[busiest] * PS_PER_S), busiest
+    capped = np.flatnonzero(np.isfinite(columns.rate_cap))
+    alone = columns.nbytes[capped] / columns.rate_cap[capped] * PS_PER_S
+    slowest = int((columns.startup_ps[capped] + alone).max(initial=0.0))
+    return max(latency + int(need[busiest] * PS_PER_S), slowest), busiest

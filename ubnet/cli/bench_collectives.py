@@ -28,7 +28,7 @@ from ubnet.cli.options import (
 )
 from ubnet.cli.portions import largest_portion, portions
 from ubnet.cli.results import Results
-from ubnet.cli.sizes import note_empty
+from ubnet.cli.sizes import distinct, note_empty, rounding
 from ubnet.collectives.build import build
 from ubnet.collectives.registry import OPERATIONS, Operation
 from ubnet.errors import OptionError
@@ -133,14 +133,27 @@ def _bench(
     bench = Collectives(places, dtype, payload, seed, root, chunks, given)
     where = place if isinstance(place, str) else ",".join(place)
     factor = operations[0].busbw if len(operations) == 1 else "the operation's factor"
-    header = [f"fabric {fabric.name}, place {where}, seed {seed}", *legend(factor)]
-    results = Results(header, as_json=as_json, plot=plot, where=fabric.name, footer=ending)
+    asked = {o.name: sizes if o.name != "barrier" else [0] for o in operations}
+    header = [
+        f"fabric {fabric.name}, place {where}, seed {seed}",
+        *legend(factor),
+        *rounding(
+            dtype, ((size, bench.used(o, size)) for o in operations for size in asked[o.name])
+        ),
+    ]
+    results = Results(
+        header, as_json=as_json, plot=plot, where=fabric.name, fabric=fabric, footer=ending
+    )
+    rows = {
+        o.name: distinct(asked[o.name], partial(bench.count, o), f"{o.name} of {dtype}")
+        for o in operations
+    }
     cases = [
         (operation, name, way, size)
         for operation in operations
         for name in (operation.algorithms if algo == "all" else algo.split(","))
         for way in ways
-        for size in (sizes if operation.name != "barrier" else [0])
+        for size in rows[operation.name]
     ]
     whole = replace(bench, chunks=1)
     for operation, name, way, size in progress(cases, "bench", as_json=as_json):
@@ -205,25 +218,17 @@ class Collectives:
             S in bytes, rounded down to what the ranks can share.
         """
         dtype = bench_dtype(self.dtype)
-        ranks = len(self.endpoints)
-        count = operation.count_of(size, ranks, dtype.itemsize)
+        ranks, count = len(self.endpoints), self.count(operation, size)
         parts = uneven_parts(operation.uneven, ranks, count)
         if self.given is None:
             schedule = self._built(way, operation, algorithm, count, parts)
         else:
-            most = int(self.given.sizes[:, :2].max())
-            share = ranks if operation.blocks else 1
-            schedule = scaled(self.given, count * share // most)
-            count = count * share // most * most // share
+            schedule = scaled(self.given, self._chunk(operation, count))
         call = Call(operation.name, ranks, count, self.root, parts)
         timing = time_schedule(
             schedule, way.fabric, self.endpoints, dtype.itemsize, way.transport, way.plane
         )
-        used = operation.size_of(count, ranks, dtype.itemsize)
-        if operation.uneven == "pairs":
-            used = max(int(max(sum(p[0]), sum(p[2]))) for p in parts) * dtype.itemsize
-        elif parts:
-            used = sum(parts) * dtype.itemsize
+        used = self.used(operation, size)
         note_empty(size, used, f"{operation.name} of {self.dtype} on {ranks} ranks")
         return Row.timed(
             timing.time_ps,
@@ -243,6 +248,31 @@ class Collectives:
             redop="sum" if operation.reduces else "none",
             root=self.root if operation.rooted else -1,
         )
+
+    def count(self, operation: Operation, size: int) -> int:
+        """Return the elements of a row of at most so many bytes, as `Operation.count_of` does."""
+        ranks = len(self.endpoints)
+        most = operation.count_of(size, ranks, bench_dtype(self.dtype).itemsize)
+        if self.given is None:
+            return most
+        chunks = int(self.given.sizes[:, :2].max())
+        return self._chunk(operation, most) * chunks // (ranks if operation.blocks else 1)
+
+    def used(self, operation: Operation, size: int) -> int:
+        """Return S in bytes of a row of at most so many."""
+        count, itemsize = self.count(operation, size), bench_dtype(self.dtype).itemsize
+        parts = uneven_parts(operation.uneven, len(self.endpoints), count)
+        if operation.uneven == "pairs":
+            return max(int(max(sum(p[0]), sum(p[2]))) for p in parts) * itemsize
+        if parts:
+            return int(sum(parts)) * itemsize
+        return operation.size_of(count, len(self.endpoints), itemsize)
+
+    def _chunk(self, operation: Operation, count: int) -> int:
+        """Return the elements of a chunk of the schedule that is given."""
+        assert self.given is not None
+        most = int(self.given.sizes[:, :2].max())
+        return count * (len(self.endpoints) if operation.blocks else 1) // most
 
     def _built(
         self, way: Way, operation: Operation, algorithm: str, count: int, parts: Sequence[Any]

@@ -83,7 +83,9 @@ def kv(
         f"fabric {ways[0].fabric.name}, {model}: {each.bytes_per_token:,} B a token, "
         f"pages of {page_tokens} tokens, seed {seed}",
     ]
-    results = LatencyResults(header, as_json=as_json, plot=plot, where=ways[0].fabric.name)
+    results = LatencyResults(
+        header, as_json=as_json, plot=plot, where=ways[0].fabric.name, fabric=ways[0].fabric
+    )
     for count in tokens:
         real = moves_bytes(payload, 2 * each.prompt_bytes(count), f"kv of {count} tokens")
         for way in ways:

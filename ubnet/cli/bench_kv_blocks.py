@@ -86,9 +86,12 @@ def kv_blocks(
     cost the engine.
     """
     ways = choose_ways(**way_options, usual="roce,sdma,vpc")
-    name = ways[0].fabric.name
+    fabric = ways[0].fabric
+    name = fabric.name
     header = [f"fabric {name}, {pairs} pairs of dies, {repeats} transfers each, seed {seed}"]
-    results = LatencyResults(header, as_json=as_json, plot=plot, where=f"fabric {name}")
+    results = LatencyResults(
+        header, as_json=as_json, plot=plot, where=f"fabric {name}", fabric=fabric
+    )
     for count in batch:
         for size in sizes:
             work = Batches(size, count, pairs, repeats, op)

@@ -254,7 +254,9 @@ def _bench(
         + f", seed {seed}",
         *legend("(n-1)/n"),
     ]
-    results = Results(header, as_json=as_json, plot=plot, where=ways[0].fabric.name)
+    results = Results(
+        header, as_json=as_json, plot=plot, where=ways[0].fabric.name, fabric=ways[0].fabric
+    )
     cases = [(op, way, ranks) for op in ops for way in ways for ranks in ep]
     runs: list[tuple[str, ExpertParallel, FusedTiming]] = []
     for op, way, ranks in progress(cases, "bench", as_json=as_json):

@@ -27,6 +27,7 @@ from ubnet.report.table import (
     NAME,
     SHARED,
     Column,
+    capped,
     figure,
     open_console,
     print_columns,
@@ -160,6 +161,7 @@ def _print(rows: Sequence[Row], way: Way, seed: int) -> None:
             "",
             "busbw = S / time x factor (2(n-1)/n all_reduce, 1 kv, else (n-1)/n), in 1e9 B/s",
             "eff = lower bound / time; busiest = the resource used most during that time",
+            *capped(rows, way.fabric),
         ],
         console,
     )

@@ -23,7 +23,7 @@ from ubnet.cli.options import (
 from ubnet.cli.pairs import PAIRS, find_pair
 from ubnet.cli.results import Results
 from ubnet.cli.sending import send_message
-from ubnet.cli.sizes import note_empty
+from ubnet.cli.sizes import distinct, note_empty, rounding
 from ubnet.errors import OptionError, did_you_mean
 from ubnet.replay import Arena, replay
 from ubnet.report.row import Row
@@ -89,10 +89,12 @@ def p2p(
     named = (
         f"{p} = {fabric.endpoints[a].name}:{fabric.endpoints[b].name}" for p, (a, b) in ends.items()
     )
-    header = [f"fabric {fabric.name}, {', '.join(named)}, seed {seed}", *legend("1")]
-    results = Results(header, as_json=as_json, plot=plot, where=fabric.name)
     bench = PointToPoint(dtype, payload, seed)
-    cases = [(op, p, w, s) for op in ops for p in pairs for w in ways for s in sizes]
+    header = [f"fabric {fabric.name}, {', '.join(named)}, seed {seed}", *legend("1")]
+    header += rounding(dtype, ((size, bench.used(size)) for size in sizes))
+    results = Results(header, as_json=as_json, plot=plot, where=fabric.name, fabric=fabric)
+    rows = distinct(sizes, bench.count, f"p2p of {dtype}")
+    cases = [(op, p, w, s) for op in ops for p in pairs for w in ways for s in rows]
     for op, pair, way, size in progress(cases, "p2p", as_json=as_json):
         row = partial(bench.row, way, op, pair, ends[pair], size)
         results.attempt(row, len(ways))
@@ -134,9 +136,7 @@ class PointToPoint:
         size : int
             Bytes; rounded down to whole elements.
         """
-        itemsize = self.dtype.itemsize
-        count = size // itemsize
-        used = count * itemsize
+        count, used = self.count(size), self.used(size)
         note_empty(size, used, f"p2p of {self.dtype.name}")
         real = moves_bytes(self.payload, 2 * used, f"p2p of {used} bytes")
         measured = (self._send if op == "send" else self._transfer)(way, op, ends, count, real)
@@ -150,6 +150,14 @@ class PointToPoint:
             dtype=self.dtype.name,
             **measured,
         )
+
+    def count(self, size: int) -> int:
+        """Return the elements that so many bytes hold."""
+        return size // self.dtype.itemsize
+
+    def used(self, size: int) -> int:
+        """Return the bytes of whole elements."""
+        return self.count(size) * self.dtype.itemsize
 
     def _transfer(
         self, way: Way, op: str, ends: tuple[int, int], count: int, real: bool

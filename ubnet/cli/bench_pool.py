@@ -79,13 +79,13 @@ def pool(
     lookup. Each die reads a block of its own, whose home the hash of its content decides.
     """
     ways = choose_ways(**way_options, usual="sdma,vpc")
-    kept = find_model(model)
+    fabric, kept = ways[0].fabric, find_model(model)
     header = [
-        f"fabric {ways[0].fabric.name}, {model}: {kept.bytes_per_token:,} B a token, seed {seed}",
+        f"fabric {fabric.name}, {model}: {kept.bytes_per_token:,} B a token, seed {seed}",
         "prep: the lookup of the key; ratio: the average latency over that of the first transport",
     ]
     results = LatencyResults(
-        header, as_json=as_json, plot=plot, where=f"fabric {ways[0].fabric.name}"
+        header, as_json=as_json, plot=plot, where=f"fabric {fabric.name}", fabric=fabric
     )
     for block in tokens:
         for count in readers:

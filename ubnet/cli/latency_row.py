@@ -16,6 +16,7 @@ LEGEND = (
     "B/W: all bytes over the time of the last one; GB = 1e9 bytes; all times are virtual",
     "avg lat, p99 lat: of one transfer, from asking to its last byte; prep + post + transfer",
     "wrong: bytes that differ (- = size only, no bytes moved)",
+    "eff: lower bound / time; the bound is what the fullest resource or one transfer alone needs",
 )
 
 
@@ -82,7 +83,7 @@ class LatencyResults(Results):
         rows: Sequence[LatencyRow] = [row for row in self.rows if isinstance(row, LatencyRow)]
         if rows and not self.as_json:
             console = open_console(sys.stdout)
-            print_lines([*self.header, *LEGEND], console)
+            print_lines([*self.header, *LEGEND, *self.caps], console)
             print_columns(rows, COLUMNS, console)
         if self.plot is not None:
             from ubnet.report.plot import plot_rows

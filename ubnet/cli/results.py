@@ -9,7 +9,9 @@ import click
 
 from ubnet.cli.notes import note
 from ubnet.errors import NoRoute
+from ubnet.fabric import Fabric
 from ubnet.report.row import Row
+from ubnet.report.table import capped, print_table
 
 
 class Results:
@@ -25,6 +27,8 @@ class Results:
         The file of the picture.
     where : str
         The fabric, for the title of the picture.
+    fabric : Fabric, optional
+        It says which transports have a cap that efficiencies count.
     footer : callable
         What stands below the table.
     """
@@ -36,9 +40,10 @@ class Results:
         as_json: bool = False,
         plot: Path | None = None,
         where: str = "",
+        fabric: Fabric | None = None,
         footer: Callable[[Sequence[Row]], list[str]] = lambda rows: [],
     ) -> None:
-        self.header = header
+        self.header, self.fabric = header, fabric
         self.as_json = as_json
         self.plot = plot
         self.where = where
@@ -50,6 +55,11 @@ class Results:
 
             # Before the rows are measured, not after.
             check_picture(plot)
+
+    @property
+    def caps(self) -> list[str]:
+        """The ``#`` lines about transports with a cap, which stand below the others."""
+        return capped(self.rows, self.fabric) if self.fabric else []
 
     def add(self, row: Row) -> None:
         """Take one row."""
@@ -75,12 +85,11 @@ class Results:
 
     def close(self) -> None:
         """Print the table, draw the picture, and end with status 1 where a result was wrong."""
-        from ubnet.report.table import print_table
-
         if self.left_out and not self.rows:
             raise self.left_out
         if self.rows and not self.as_json:
-            print_table(self.rows, self.header, sys.stdout, self.footer(self.rows))
+            header = [*self.header, *self.caps]
+            print_table(self.rows, header, sys.stdout, self.footer(self.rows))
         if self.plot is not None:
             from ubnet.report.plot import plot_rows
 

@@ -1,5 +1,7 @@
 """The sizes of a bench: lists, geometric ranges, OSU's."""
 
+from collections.abc import Callable, Iterable, Sequence
+
 from ubnet.cli.notes import note
 from ubnet.errors import OptionError
 from ubnet.units import parse_size
@@ -26,6 +28,44 @@ def parse_sizes(text: str) -> list[int]:
         first, *rest = part.split(":")
         sizes += _between(part, first, *rest) if rest else [parse_size(first)]
     return sizes
+
+
+def distinct(sizes: Sequence[int], count_of: Callable[[int], int], what: str) -> list[int]:
+    """Leave out the sizes that would give a row over again, and say so on stderr.
+
+    Parameters
+    ----------
+    sizes : sequence of int
+        What was asked for, in bytes.
+    count_of : callable
+        The elements of a row where so many bytes were asked for.
+    what : str
+        What is done, and how an element is called.
+
+    Returns
+    -------
+    list of int
+        The first of each.
+    """
+    alike: dict[int, list[int]] = {}
+    for size in sizes:
+        alike.setdefault(count_of(size), []).append(size)
+    for count, asked in alike.items():
+        if len(set(asked)) > 1:
+            listed = ", ".join(str(size) for size in dict.fromkeys(asked))
+            note(f"{what}: sizes {listed} all come to a count of {count} and are one row")
+    return [asked[0] for asked in alike.values()]
+
+
+def rounding(dtype: str, asked_and_used: Iterable[tuple[int, int]]) -> list[str]:
+    """Return the line of a legend that says that sizes are rounded, where any is.
+
+    >>> rounding("float32", [(1001, 1000), (1024, 1024)])
+    ['sizes that were asked for are rounded down to whole elements (float32) of every rank']
+    """
+    if all(asked == used for asked, used in asked_and_used):
+        return []
+    return [f"sizes that were asked for are rounded down to whole elements ({dtype}) of every rank"]
 
 
 def note_empty(asked: int, used: int, what: str) -> None:

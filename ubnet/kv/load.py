@@ -19,8 +19,8 @@ class Load:
     utilisation : float
         Its bytes times share over what it could have carried in the whole time.
     lower_bound_ps : int
-        What it needs and one start-up, as in `ubnet.timing.lower_bound`; or what the slowest flow
-        needs at its own rate cap, where that is more.
+        What it needs and one start-up, or what the slowest flow needs at its own rate cap, as in
+        `ubnet.timing.lower_bound`.
     efficiency : float
         The lower bound over the time; 1 where nothing was moved.
     """
@@ -35,9 +35,6 @@ def load_of(fabric: Fabric, columns: FlowColumns, time_ps: int) -> Load:
     """Return the load of flows that start together and take `time_ps` in all."""
     carried = resource_bytes(columns, len(fabric.capacity))
     bound_ps, busiest = lower_bound(columns, carried, fabric.capacity)
-    # A cap is no resource, but a single stream under one has nothing else to blame.
-    capped = columns.startup_ps + columns.nbytes / columns.rate_cap * PS_PER_S
-    bound_ps = max(bound_ps, int(capped.max(initial=0)))
     efficiency = bound_ps / time_ps if time_ps else 1.0
     if busiest < 0:
         return Load("", 0.0, bound_ps, efficiency)

@@ -4,11 +4,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import IO, Generic, TypeVar
 
+import numpy as np
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from ubnet.fabric import Fabric
 from ubnet.report.row import Row
+from ubnet.units import format_rate
 
 T = TypeVar("T")
 
@@ -23,10 +26,22 @@ LEGEND = (
 
 
 IN_PLACE_LEGEND = (
-    "the second time to wrong: in place, input and output in one array, by the same transfers (- = "
-    "not run again above 64 MiB of buffers, N/A = the algorithm needs two arrays)"
+    "the second time to wrong: in place, input and output in one array, by the same transfers in "
+    "the same time: wrong alone can differ (- = not run again above 64 MiB of buffers, N/A = the "
+    "algorithm needs two arrays)"
 )
 """What the columns of `IN_PLACE` mean."""
+
+
+def capped(rows: Sequence[Row], fabric: Fabric) -> list[str]:
+    """Return a line of the legend for each transport of these rows whose flows have a cap."""
+    names = dict.fromkeys(row.transport for row in rows)
+    caps = {name: fabric.transports[name].rate_cap for name in names if name in fabric.transports}
+    return [
+        f"eff of {name}: one stream carries at most {format_rate(cap)}, which the bound counts, too"
+        for name, cap in caps.items()
+        if np.isfinite(cap)
+    ]
 
 
 def legend(factor: str) -> list[str]:
