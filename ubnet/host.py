@@ -4,7 +4,7 @@ import pickle
 import traceback
 from collections.abc import Callable, Sequence
 from types import FrameType
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from greenlet import GreenletExit, getcurrent
@@ -24,7 +24,6 @@ from ubnet.message import (
     Phantom,
     Post,
     position,
-    room_of,
 )
 from ubnet.own_files import is_own
 from ubnet.plans import Plan, Plans
@@ -73,6 +72,10 @@ class Host:
         What a face keeps for all ranks of this process, by names of its own.
     exposures : Exposures
         What the ranks here expose in windows.
+    posts : list of Post
+        What the ranks have posted in this round.
+    suspend : callable
+        Leaves the running rank until the clock wakes it.
     """
 
     def __init__(
@@ -98,17 +101,15 @@ class Host:
         self.enter: Callable[[int], None] | None = None
         self.ranks = {number: Rank(number, self) for number in ranks}
         self._greenlets: dict[int, RankGreenlet] = {}
-        self._hub = getcurrent()
         self._ready = list(ranks)
-        self._posts: list[Post] = []
-        self._pendings: dict[tuple[int, int], Pending] = {}
+        self.posts: list[Post] = []
+        self.suspend: Callable[[], object] = _refuse_to_wait
         self._payloads: dict[tuple[int, int], Any] = {}
         self._plans = plans
         self._processes = processes
         self.exposures = Exposures(processes)
         self._eager_bytes = eager_bytes
         self._shuffle = shuffle
-        self._mover: RankGreenlet | None = None
         self._stopping = False
         self._calls: dict[tuple[int, int], int] = {}
         self._collectives: dict[tuple[int, int], LocalCollective] = {}
@@ -116,6 +117,7 @@ class Host:
 
     def start(self, main: Callable[[Rank], Any]) -> None:
         """Make every rank ready to run ``main(rank)``."""
+        self.suspend = getcurrent().switch
         for number, rank in self.ranks.items():
             body = RankGreenlet(self._body(rank, main))
             body.of_rank = rank
@@ -123,17 +125,17 @@ class Host:
 
     def run_round(self) -> list[Post]:
         """Run every rank that can go on until it blocks; return what they posted."""
-        ready, self._ready = self._ready, []
+        ready = self._ready
         if self._shuffle is not None:
             ready = [ready[i] for i in self._shuffle.permutation(len(ready))]
-        self._hub = getcurrent()
         enter, greenlets = self.enter, self._greenlets
         for number in ready:
             if enter is not None:
                 enter(number)
             greenlets[number].switch()
-        self._enter(HUB)
-        posts, self._posts = self._posts, []
+        if enter is not None:
+            enter(HUB)
+        posts, self.posts = self.posts, []
         return posts
 
     def apply(self, delivery: Delivery) -> None:
@@ -166,14 +168,15 @@ class Host:
             return
         number = local.first.group[next(iter(local.calls))]
         local.enter = lambda inside: self._enter(number if inside else HUB)
-        self._mover = RankGreenlet(lambda: local.move(plan, ops))
-        self._mover.of_rank = self.ranks[number]
-        self._mover.switch()
-        self._mover = None
+        mover = RankGreenlet(lambda: local.move(plan, ops))
+        mover.of_rank = self.ranks[number]
+        suspend, self.suspend = self.suspend, _refuse_to_wait
+        mover.switch()
+        self.suspend = suspend
         if local.failure is not None and self.error is None:
             self.error = local.failure
             failure = _program_traceback(local.failure)
-            self._posts.append(Leave(number, 1 << 62, 1, failure))
+            self.posts.append(Leave(number, 1 << 62, 1, failure))
 
     def stop(self) -> None:
         """End the ranks that are still suspended."""
@@ -190,23 +193,13 @@ class Host:
 
     def post(self, post: Post, pending: Pending | None) -> None:
         """Take a post of a rank, and the operation that its completion ends."""
-        self._posts.append(post)
+        self.posts.append(post)
         if pending is not None:
-            self._pendings[post.rank, pending.number] = pending
-
-    def expect(self, rank: int, pending: Pending) -> None:
-        """Take another operation that a post ends."""
-        self._pendings[rank, pending.number] = pending
+            self.ranks[post.rank].open[pending.number] = pending
 
     def spans(self, ranks: Sequence[int]) -> bool:
         """Say whether other processes host some of these ranks."""
         return any(rank not in self.ranks for rank in ranks)
-
-    def suspend(self) -> None:
-        """Leave the running rank until the clock wakes it."""
-        if self._mover is not None and getcurrent() is self._mover:
-            raise UbnetError("a reduction of the program's own may not communicate or wait")
-        self._hub.switch()
 
     def keep_payload(
         self, rank: int, number: int, dest: int, data: Buffer | Phantom, mode: str
@@ -265,25 +258,26 @@ class Host:
                     raise
                 status, failure = 1, _program_traceback(error)
                 self.error = error
-            self._posts.append(Leave(rank.number, 1 << 62, status, failure))
+            self.posts.append(Leave(rank.number, 1 << 62, status, failure))
             rank.waits_in, rank.waits_for = "finished", []
 
         return body
 
     def _complete(self, rank: int, done: Completion, delivery: Delivery) -> None:
-        key = (rank, done.number)
-        pending = self._pendings.pop(key)
+        number, outcome = done.number, done.outcome
+        pending = self.ranks[rank].open.pop(number)
         pending.done = True
-        if done.outcome == "sent":
+        key = (rank, number)
+        if outcome == "sent":
             self._release(key)
-        elif done.outcome in ("received", "truncated"):
+        elif outcome == "received" or outcome == "truncated":
             self._receive(pending, done)
-        elif done.outcome == ANSWERED:
+        elif outcome == ANSWERED:
             self.exposures.finish(rank, pending, done)
-        elif done.outcome == "found":
+        elif outcome == "found":
             pending.source, pending.tag, pending.nbytes = done.source, done.tag, done.nbytes
             pending.data = done.payload
-        elif done.outcome == "cancelled":
+        elif outcome == "cancelled":
             pending.cancelled = True
         elif key in self._collective_of:
             name, place = self._collective_of.pop(key)
@@ -307,13 +301,13 @@ class Host:
         if done.outcome == "truncated":
             pending.error = Truncated(
                 f"a message of {done.nbytes} bytes from rank {done.source} (tag {done.tag}) does "
-                f"not fit into the {room_of(into)} bytes of the receive: give a buffer that "
+                f"not fit into the {into.nbytes} bytes of the receive: give a buffer that "
                 "is large enough"
             )
         elif into is None:
             pending.data = payload if isinstance(payload, Phantom) else bytes(payload)
         elif done.nbytes and not isinstance(payload, Phantom) and not isinstance(into, Phantom):
-            memoryview(into).cast("B")[: done.nbytes] = payload
+            into[: done.nbytes] = payload
 
     def _fetch(self, done: Completion) -> Any:
         if done.wire == PHANTOM:
@@ -323,6 +317,10 @@ class Host:
             return self._payloads.pop(done.payload)
         assert self._processes is not None
         return self._processes.receive_payload(done.source, done.wire)
+
+
+def _refuse_to_wait() -> NoReturn:
+    raise UbnetError("a reduction of the program's own may not communicate or wait")
 
 
 def _program_traceback(error: BaseException) -> str:

@@ -22,15 +22,19 @@ if TYPE_CHECKING:
 ANY = -1
 """Any source, or any tag."""
 
+ANY_SIZE = -1
+"""The room of a receive that takes a message of any size."""
+
 Buffer = Any  # bytes-like; Python 3.11 has no type for it
 Maker = Callable[[list[Any], "Fabric", NDArray[np.int64]], "Schedule | Plan"]
 
 
-def room_of(into: Buffer | Phantom | None) -> int:
-    """Return the bytes that a receive has room for, -1 for any number."""
-    if into is None:
-        return -1
-    return into.nbytes if isinstance(into, Phantom) else memoryview(into).nbytes
+def landing(into: Buffer | Phantom | None) -> "memoryview | Phantom | None":
+    """Return what a receive writes into as bytes; None and a Phantom stay what they are."""
+    if into is None or isinstance(into, Phantom):
+        return into
+    view = memoryview(into)
+    return view.cast("B") if view.nbytes else view
 
 
 def position(rank: int, group: tuple[int, ...]) -> int:

@@ -14,6 +14,7 @@ from greenlet import getcurrent, greenlet
 from ubnet.errors import OptionError, UbnetError
 from ubnet.message import (
     ANY,
+    ANY_SIZE,
     Block,
     Buffer,
     Cancel,
@@ -29,7 +30,7 @@ from ubnet.message import (
     Receive,
     Send,
     Sleep,
-    room_of,
+    landing,
 )
 from ubnet.units import PS_PER_S
 
@@ -63,13 +64,18 @@ def current() -> "Rank":
         If no rank is: outside of a world, or in a thread that a program has started.
     """
     here: Any = getcurrent()
+    try:
+        rank: Rank = here.of_rank
+    except AttributeError:  # a greenlet of the program's own
+        return _rank_above(here)
+    return rank
+
+
+def _rank_above(here: Any) -> "Rank":
     while here is not None:
-        try:
-            rank: Rank = here.of_rank
-        except AttributeError:  # a greenlet of the program's own
-            here = here.parent
-        else:
-            return rank
+        here = here.parent
+        if isinstance(here, RankGreenlet):
+            return here.of_rank
     raise UbnetError(
         "no rank runs here: call this inside a program that `ubnet run` or ubnet.run started, "
         "and not from a thread of its own"
@@ -90,13 +96,16 @@ class Rank:
     ----------
     kept : dict
         What a face keeps for this rank alone, by names of its own.
+    open : dict of int to Pending
+        Its operations under way, by their numbers.
     """
 
     def __init__(self, number: int, host: "Host") -> None:
         self.number = number
         self.host = host
         self.kept: dict[str, Any] = {}
-        self.waits_for: list[Pending] = []
+        self.open: dict[int, Pending] = {}
+        self.waits_for: Sequence[Pending] = ()
         self.waits_in = ""
         self._running = 0
         self._fresh = True
@@ -156,28 +165,26 @@ class Rank:
         number, host = self._begin(), self.host
         if mode not in CALLS:
             raise OptionError(f"mode is {mode!r}; allowed: {', '.join(CALLS)}")
-        pending = Pending(number, CALLS[mode], dest, tag, context)
         nbytes, wire = host.keep_payload(self.number, number, dest, data, mode)
-        send = Send(self.number, number, dest, tag, context, nbytes, mode, wire)
-        host.post(send, pending)
+        pending = self.open[number] = Pending(number, CALLS[mode], dest, tag, context)
+        host.posts.append(Send(self.number, number, dest, tag, context, nbytes, mode, wire))
         return pending
 
     def irecv(
         self, source: int, tag: int, context: int, into: Buffer | Phantom | None = None
     ) -> Pending:
         """Start a receive; `into` None takes a message of any size and keeps it in ``data``."""
-        number, host = self._begin(), self.host
-        pending = Pending(number, "recv", source, tag, context, into)
-        room = room_of(into)
-        receive = Receive(self.number, number, source, tag, context, room, None)
-        host.post(receive, pending)
+        number, into = self._begin(), landing(into)
+        pending = self.open[number] = Pending(number, "recv", source, tag, context, into)
+        room = ANY_SIZE if into is None else into.nbytes
+        self.host.posts.append(Receive(self.number, number, source, tag, context, room, None))
         return pending
 
     def imrecv(self, message: Message, into: Buffer | Phantom | None = None) -> Pending:
         """Start the receive of a message that a matched probe took."""
-        envelope = message.envelope
+        envelope, into = message.envelope, landing(into)
         pending = Pending(self._begin(), "mrecv", envelope.source, envelope.tag, 0, into)
-        room = room_of(into)
+        room = ANY_SIZE if into is None else into.nbytes
         receive = Receive(self.number, pending.number, -1, -1, 0, room, message.key)
         self.host.post(receive, pending)
         return pending
@@ -211,12 +218,19 @@ class Rank:
         list of int
             Indices of those that have; for ``any`` the first one alone.
         """
-        number = self._begin()
-        open_ones = [p for p in pendings if not p.done]
-        if open_ones and (how == "all" or len(open_ones) == len(pendings)):
-            self._block(open_ones, how, number)
+        self._begin()
+        if how == "all":
+            self._wait_for_all(pendings)
+            return list(range(len(pendings)))
+        if pendings and not any(p.done for p in pendings):
+            self._block(pendings, how)
         self._fresh = True
         return _ended(pendings, how)
+
+    def finish(self, pendings: Sequence[Pending]) -> None:
+        """Wait until all operations have ended that the present call has begun."""
+        self._running += 1
+        self._wait_for_all(pendings)
 
     def test(self, pendings: Sequence[Pending], how: str = "all") -> list[int] | None:
         """Return the ended operations as `wait` does, or None after a poll step."""
@@ -265,7 +279,7 @@ class Rank:
         self.host.count_call(self.number, context)
         join = Join(self.number, pending.number, context, group, call, (), None, part, 0, False)
         self.host.post(join, pending)
-        self._block([pending], "all", self._next())
+        self.finish([pending])
         return [pickle.loads(part) for part in pending.data]
 
     def begin(self, call: str, peer: int, context: int) -> Pending:
@@ -285,7 +299,7 @@ class Rank:
         """End the world with a status, and with the reason as the report if that is 0."""
         failure = "" if status else reason
         self.host.post(Leave(self.number, self._begin(), status, failure), None)
-        self._switch("abort", [])
+        self._switch("abort", ())
         raise UbnetError(f"rank {self.number} went on after it had ended the world: {reason}")
 
     def _probe(
@@ -294,7 +308,8 @@ class Rank:
         pending = Pending(self._begin(), call, source, tag, context)
         probe = Probe(self.number, pending.number, source, tag, context, take, wait, self._fresh)
         self.host.post(probe, pending)
-        self._block([pending], "all", self._next())
+        self._running += 1
+        self._block([pending], "all")
         self._fresh = wait or pending.data is not None
         if pending.data is None:
             return None
@@ -318,23 +333,39 @@ class Rank:
 
     def _sleep(self, duration_ps: int, number: int) -> None:
         self.host.post(Sleep(self.number, number, duration_ps), None)
-        self._switch("compute", [])
+        self._switch("compute", ())
 
-    def _poll(self, kind: str, pendings: list[Pending]) -> None:
+    def _poll(self, kind: str, pendings: Sequence[Pending]) -> None:
         self.host.post(Poll(self.number, self._next(), kind, self._fresh), None)
         self._fresh = False
         self._switch(kind, pendings)
 
-    def _block(self, pendings: list[Pending], how: str, number: int) -> None:
-        if len(pendings) == 1:
-            self.host.post(Block(self.number, number, (pendings[0].number,), how), None)
-            self._switch("", pendings)
-            return
-        targets = tuple([p.number for p in pendings])
-        self.host.post(Block(self.number, number, targets, how), None)
-        self._switch(f"wait {how}", pendings)
+    def _wait_for_all(self, pendings: Sequence[Pending]) -> None:
+        open_ones = pendings
+        for pending in pendings:
+            if pending.done:
+                open_ones = [p for p in pendings if not p.done]
+                break
+        if open_ones:
+            self._block(open_ones, "all")
+        self._fresh = True
+        for pending in pendings:
+            if pending.error is not None:
+                error, pending.error = pending.error, None
+                raise error
 
-    def _switch(self, waits_in: str, pendings: list[Pending]) -> None:
+    def _block(self, pendings: Sequence[Pending], how: str) -> None:
+        """Block until operations end, none of which has."""
+        if len(pendings) == 1:
+            targets: tuple[int, ...] = (pendings[0].number,)
+            waits_in = ""
+        else:
+            targets = tuple([p.number for p in pendings])
+            waits_in = f"wait {how}"
+        self.host.posts.append(Block(self.number, self._running, targets, how))
+        self._switch(waits_in, pendings)
+
+    def _switch(self, waits_in: str, pendings: Sequence[Pending]) -> None:
         host = self.host
         self.waits_in, self.waits_for = waits_in, pendings
         since_ps = host.now_ps

@@ -5,7 +5,7 @@ that hosts them, transfers by the holder of the clock; `Recording.join` puts the
 """
 
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
@@ -136,7 +136,9 @@ class Recorder:
         self._joined: dict[tuple[int, int], tuple[int, int]] = {}
         self._sizes: dict[int, tuple[Schedule, list[tuple[int, int, int]]]] = {}
 
-    def suspended(self, rank: int, waits_in: str, pendings: list[Pending], since_ps: int) -> None:
+    def suspended(
+        self, rank: int, waits_in: str, pendings: Sequence[Pending], since_ps: int
+    ) -> None:
         """Note that a rank has been suspended from an instant until now."""
         now = self._now_ps()
         if now == since_ps:
@@ -206,7 +208,7 @@ def _elements(schedule: Schedule) -> list[tuple[int, int, int]]:
     return [(source, destination, count) for source, destination, count in rows if count]
 
 
-def _called(frame: FrameType | None, waits_in: str, pendings: list[Pending]) -> str:
+def _called(frame: FrameType | None, waits_in: str, pendings: Sequence[Pending]) -> str:
     """Return the name of the call that the program has made, the outermost one of ubnet's."""
     name = waits_in or (pendings[0].call if pendings else "wait")
     while frame is not None and frame.f_code.co_filename.startswith(_HERE):

@@ -154,7 +154,7 @@ def sending(here: Communicator, buf: Any, dest: int, tag: int, mode: str) -> Sta
     check_tag(tag)
     if world == PROC_NULL:
         return Operation
-    return lambda: Operation([current().isend(world, tag, here.context, spec.wire(), mode)])
+    return lambda: Operation((current().isend(world, tag, here.context, spec.wire(), mode),))
 
 
 def receiving(here: Communicator, buf: Any, source: int, tag: int) -> Start:
@@ -168,7 +168,7 @@ def receiving(here: Communicator, buf: Any, source: int, tag: int) -> Start:
     def start() -> Operation:
         if spec.dense:
             pending = current().irecv(world, tag, here.context, spec.memory)
-            return Operation([pending], True, pending, here)
+            return Operation((pending,), True, pending, here)
         into, unpack = spec.land()
         pending = current().irecv(world, tag, here.context, into)
         finish = None if unpack is None else lambda: unpack(pending.nbytes)

@@ -37,7 +37,7 @@ class Call:
         self.collective.op = name
         pending = current().start(self.collective)
         finish = self.finish
-        return Operation([pending], finish=None if finish is None else lambda: finish(pending))
+        return Operation((pending,), finish=None if finish is None else lambda: finish(pending))
 
     def run(self, name: str) -> Any:
         """Start it and wait for this rank's part."""

@@ -164,10 +164,13 @@ class Predefined:
         """Return the communicator of the rank that is running."""
         rank = current()
         found: Communicator | None = rank.kept.get(self.name)
-        if found is None:
-            found = rank.kept[self.name] = self.make(rank)
-            rank.host.labels[found.context] = found.name
-        return found
+        return self._make_known(rank) if found is None else found
+
+    def _make_known(self, rank: Rank) -> Communicator:
+        made: Communicator = self.make(rank)
+        rank.kept[self.name] = made
+        rank.host.labels[made.context] = made.name
+        return made
 
 
 def _world(rank: Rank) -> Communicator:
@@ -196,7 +199,7 @@ class CommHandle(Handle):
     def _here(self) -> Communicator:
         """The communicator as the running rank sees it."""
         ref = self._ref
-        if isinstance(ref, Communicator):
+        if type(ref) is Communicator:
             return ref
         if ref is None:
             raise MPIException(ERR_COMM, "the communicator is COMM_NULL")

@@ -99,7 +99,7 @@ def sending(here: Communicator, obj: Any, dest: int, tag: int, mode: str) -> Sta
     check_tag(tag)
     if world == PROC_NULL:
         return Operation
-    return lambda: Operation([current().isend(world, tag, here.context, data, mode)])
+    return lambda: Operation((current().isend(world, tag, here.context, data, mode),))
 
 
 def receiving(here: Communicator, buf: Any, source: int, tag: int) -> Start:

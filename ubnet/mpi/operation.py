@@ -1,7 +1,7 @@
 """What a request stands for: an operation under way, or one that can be started again."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from ubnet.errors import Truncated
@@ -21,7 +21,7 @@ class Operation:
 
     Attributes
     ----------
-    pendings : list of Pending
+    pendings : tuple of Pending
         The calls.
     receives : bool
         Whether one of them receives a message, which may be one from PROC_NULL.
@@ -37,7 +37,7 @@ class Operation:
         Whether it has been started and its end has not been asked for yet.
     """
 
-    pendings: list[Pending] = field(default_factory=list)
+    pendings: tuple[Pending, ...] = ()
     receives: bool = False
     message: Pending | None = None
     received_on: Communicator | None = None
@@ -55,7 +55,7 @@ class Operation:
         cls, pending: Pending, comm: Communicator, finish: Callable[[], Any] | None = None
     ) -> "Operation":
         """Return the operation of one receive."""
-        return cls([pending], True, pending, comm, finish)
+        return cls((pending,), True, pending, comm, finish)
 
     def start(self) -> None:
         """Start a persistent operation."""
@@ -86,12 +86,14 @@ class Operation:
         return finish()
 
     def run(self, status: Status | None = None) -> Any:
-        """Wait until it has ended, and end it."""
+        """Wait until it has ended, which has just been started, and end it."""
         try:
-            current().wait(self.pendings, "all")
+            current().finish(self.pendings)
         except Truncated as error:
             raise truncated(error) from None
-        return self.end(status)
+        if status is not None:
+            self.tell(status)
+        return None if self.finish is None else self.finish()
 
     def tell(self, status: Status) -> None:
         """Set a status to what is known of the message."""

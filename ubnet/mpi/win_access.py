@@ -160,9 +160,9 @@ def _start(
     landing, unpack = (None, None) if into is None else into.land()
     local, whole = here.window.access(world, access, landing, call)
     finish = None if unpack is None or into is None else partial(unpack, into.nbytes)
-    operation = Operation([whole], finish=finish)
+    operation = Operation((whole,), finish=finish)
     here.track(rank, local, operation)
-    return operation if local is whole else Operation([local])
+    return operation if local is whole else Operation((local,))
 
 
 def _reached(
