@@ -39,9 +39,6 @@ from ubnet.pollers import TEST, Pollers
 from ubnet.protocol import EAGER_BYTES, Protocol
 from ubnet.recording import Recorder
 
-LASTING = frozenset({Send, Receive, Probe, Join, Reach, Lock, Unlock})
-"""Posts whose operation is open until it is told to have ended."""
-
 UNLOGGED = frozenset({"sent", "found", "none", LEFT, WRITTEN, ANSWERED, LOCKED, UNLOCKED})
 """Ends of operations that say nothing new: what they end has been logged."""
 
@@ -128,13 +125,12 @@ class Clock:
         )
         self._gatherings = Gatherings(self.network, plans, self._complete)
         self._accesses = Accesses(self.network, endpoints.tolist(), log, self._complete, self._stir)
-        self._open: list[set[int]] = [set() for _ in range(ranks)]
         self._takers: dict[type[Any], Callable[[Any], None]] = {
             Send: self._send,
             Receive: self._protocol.receive,
             Probe: self._probe,
             Join: self._gatherings.join,
-            Reach: self._reach,
+            Reach: self._accesses.reach,
             Lock: self._accesses.lock,
             Unlock: self._accesses.unlock,
             Cancel: self._cancel,
@@ -143,7 +139,9 @@ class Clock:
             Poll: self._poll,
             Leave: self._leave,
         }
-        self._blocks: dict[int, Block] = {}
+        self._waits: dict[int, set[int]] = {}  # what a blocked rank waits for, all of it,
+        self._any: set[int] = set()  # unless it waits for any
+        self._early: set[tuple[int, int]] = set()  # what has ended in this step for no block
         self._asked: dict[int, Probe] = {}
         self._live = ranks
         self._stirred: set[int] = set()
@@ -157,26 +155,24 @@ class Clock:
 
     def step(self, posts: Sequence[Post]) -> Delivery | WorldEnd:
         """Take the posts of a round and run until a rank can go on, or until the world ends."""
-        self._delivery = Delivery(self.network.now_ps)
+        network = self.network
+        delivery = self._delivery = Delivery(network.now_ps)
+        self._early.clear()
         self._protocol.foresee(posts)
         takers = self._takers
         for post in sorted(posts):  # each begins with its rank and number, which no other has
-            kind = type(post)
-            if kind in LASTING:
-                self._open[post.rank].add(post.number)
-            takers[kind](post)
+            takers[type(post)](post)
             if self._end is not None:
                 return self._end
         self._gatherings.settle()
-        if self.network.due_now:
-            self._take_events(self.network.now_ps)
-        while not self._delivery.wake:
+        if network.due_now:
+            self._take_events(network.now_ps)
+        while not delivery.wake:
             if self._live == 0:
                 return WorldEnd("finished")
             if self._move():
                 return WorldEnd("deadlock")
-        delivery = self._delivery
-        delivery.now_ps = self.network.now_ps
+        delivery.now_ps = network.now_ps
         delivery.wake.sort()
         accesses, gatherings = self._accesses, self._gatherings
         if accesses.effects:
@@ -202,13 +198,18 @@ class Clock:
         self.log.add(now, "send", send.rank, send.dest, send.tag, send.nbytes)
         self._protocol.send(send)
 
-    def _reach(self, reach: Reach) -> None:
-        self._open[reach.rank].add(reach.local)
-        self._accesses.reach(reach)
-
     def _block(self, block: Block) -> None:
-        self._blocks[block.rank] = block
-        self._check(block)
+        """Let a rank wait for its operations: for all of them, or for any."""
+        rank, _, targets, how = block
+        waits = set(targets)
+        if self._early:
+            waits = {number for number in targets if (rank, number) not in self._early}
+        if len(waits) == len(targets) if how != "all" else waits:
+            self._waits[rank] = waits
+            if how != "all":
+                self._any.add(rank)
+        else:
+            self._delivery.wake.append(rank)
 
     def _sleep(self, sleep: Sleep) -> None:
         self._pollers.compute(sleep.rank, self.now_ps + sleep.duration_ps)
@@ -270,30 +271,27 @@ class Clock:
             self._stirred.add(rank)
 
     def _complete(self, rank: int, done: Completion) -> None:
-        outcome = done.outcome
-        self._open[rank].discard(done.number)
+        number, outcome = done.number, done.outcome
         self._delivery.completions.append((rank, done))
         if outcome != "none":
             self._pollers.hope()
         if outcome not in UNLOGGED:
             now = self.network.now_ps
             self.log.add(now, outcome, done.source, rank, done.tag, done.nbytes)
-        block = self._blocks.get(rank)
-        if block is not None:
-            self._check(block)
-        else:
+        waits = self._waits.get(rank)
+        if waits is None:
+            self._early.add((rank, number))
             self._stir(rank)
+        elif number in waits:
+            waits.remove(number)
+            if not waits or rank in self._any:
+                self._wake(rank)
 
-    def _check(self, block: Block) -> None:
-        """Wake a rank if what it waits for has ended: all of it, or any."""
-        rank, still_open = block.rank, self._open[block.rank]
-        if block.how == "all":
-            over = still_open.isdisjoint(block.targets)
-        else:
-            over = not still_open.issuperset(block.targets)
-        if over:
-            del self._blocks[rank]
-            self._delivery.wake.append(rank)
+    def _wake(self, rank: int) -> None:
+        """Let a blocked rank go on."""
+        del self._waits[rank]
+        self._any.discard(rank)
+        self._delivery.wake.append(rank)
 
     def _rise(self, rank: int) -> None:
         """Wake a sleeper; one that asked for a message gets its answer first."""
