@@ -34,10 +34,10 @@ def drive(transfers: list[tuple[Any, ...]]) -> tuple[dict[Any, int], np.ndarray]
     seen: dict[Any, int] = {}
 
     def event(number: int, order: int) -> Event:
-        def handle() -> None:
-            seen[number, order] = network.now_ps
+        def handle(key: tuple[int, int]) -> None:
+            seen[key] = network.now_ps
 
-        return Event(0, 0, number, order, handle)
+        return 0, 0, number, order, handle, (number, order)
 
     todo = sorted(enumerate(transfers), key=lambda row: row[1][-1])
     while todo or network.pending:
@@ -50,7 +50,8 @@ def drive(transfers: list[tuple[Any, ...]]) -> tuple[dict[Any, int], np.ndarray]
                 network.read(src, dst, nbytes, event(number, 2), "data")
             limit = network.now_ps
         for happened in network.advance(limit):
-            happened.handle()
+            *_, handle, subject = happened
+            handle(subject)
     return seen, network.link_bytes()
 
 

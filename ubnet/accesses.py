@@ -9,11 +9,11 @@ everybody the window's first member is asked. Effects of one instant come in the
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from ubnet.access import ATOMIC, GET, Effect, Lock, Reach, Unlock
 from ubnet.eventlog import EventLog
 from ubnet.lock_queue import Claim, LockQueue
-from ubnet.message import Completion
 from ubnet.network import Event, Network
 from ubnet.protocol import CONTROL_BYTES, Complete
 
@@ -41,7 +41,7 @@ class Accesses:
     log : EventLog
         Where effects are written.
     complete : callable
-        ``complete(rank, completion)`` ends an operation.
+        ``complete(completion)`` ends an operation.
     stir : callable
         ``stir(rank)`` is told that the memory of a rank has been touched.
     """
@@ -69,37 +69,35 @@ class Accesses:
         if post.ordered:
             line = self._lines.setdefault((post.window, post.rank, post.target), _Line())
             place, line.sent = line.sent, line.sent + 1
-        arrived = _event(post, post.target, 2, lambda: self._arrived(post, place))
+        arrived = _event(post, post.target, 2, lambda post: self._arrived(post, place))
         origin, target = self._endpoints[post.rank], self._endpoints[post.target]
         if post.way == GET:
             self._network.read(target, origin, post.returns, arrived, GET)
             return
         leaves = None
         if post.local >= 0:
-            leaves = _event(post, post.target, 1, lambda: self._end(post, post.local, LEFT))
+            leaves = _event(post, post.target, 1, self._left)
         self._network.write(origin, target, post.brings, leaves, arrived, post.way)
 
     def lock(self, post: Lock) -> None:
         """Ask for a lock."""
-        claim = Claim(post.rank, post.number, post.target, post.exclusive, post.home)
-
-        def asked() -> None:
-            if self._locks.setdefault(post.window, LockQueue()).ask(claim):
-                self._grant(claim)
-
-        arrives = _event(post, post.home, 2, asked)
+        arrives = _event(post, post.home, 2, self._asked)
         self._message(post.rank, post.home, None, arrives, "lock")
 
     def unlock(self, post: Unlock) -> None:
         """Give a lock back; the origin goes on as soon as the word has left it."""
-
-        def given_back() -> None:
-            for claim in self._locks[post.window].release(post.rank, post.target):
-                self._grant(claim)
-
-        leaves = _event(post, post.home, 1, lambda: self._end(post, post.number, UNLOCKED))
-        arrives = _event(post, post.home, 2, given_back)
+        leaves = _event(post, post.home, 1, self._unlocked)
+        arrives = _event(post, post.home, 2, self._given_back)
         self._message(post.rank, post.home, leaves, arrives, "unlock")
+
+    def _asked(self, post: Lock) -> None:
+        claim = Claim(post.rank, post.number, post.target, post.exclusive, post.home)
+        if self._locks.setdefault(post.window, LockQueue()).ask(claim):
+            self._grant(claim)
+
+    def _given_back(self, post: Unlock) -> None:
+        for claim in self._locks[post.window].release(post.rank, post.target):
+            self._grant(claim)
 
     def _arrived(self, post: Reach, place: int) -> None:
         if place < 0:
@@ -121,28 +119,31 @@ class Accesses:
             self._finish(post)
             return
         origin, target = self._endpoints[post.rank], self._endpoints[post.target]
-        known = _event(post, post.target, 3, lambda: self._finish(post))
+        known = _event(post, post.target, 3, self._finish)
         if post.way == ATOMIC:
             self._network.write(target, origin, post.returns, None, known, "reply")
         else:
             self._network.signal(target, origin, known)
 
     def _finish(self, post: Reach) -> None:
-        self._end(post, post.number, ANSWERED if post.answer else WRITTEN)
+        outcome = ANSWERED if post.answer else WRITTEN
+        self._end(post.rank, post.number, post.target, post.returns, outcome)
 
-    def _end(self, post: Reach | Unlock, number: int, outcome: str) -> None:
-        nbytes = post.returns if isinstance(post, Reach) else 0
-        done = Completion(number, post.target, -1, nbytes, None, -1, outcome)
-        self._complete(post.rank, done)
+    def _left(self, post: Reach) -> None:
+        self._end(post.rank, post.local, post.target, post.returns, LEFT)
+
+    def _unlocked(self, post: Unlock) -> None:
+        self._end(post.rank, post.number, post.target, 0, UNLOCKED)
+
+    def _granted(self, claim: Claim) -> None:
+        self._end(claim.rank, claim.number, claim.target, 0, LOCKED)
+
+    def _end(self, rank: int, number: int, target: int, nbytes: int, outcome: str) -> None:
+        self._complete((rank, number, target, -1, nbytes, None, -1, outcome))
 
     def _grant(self, claim: Claim) -> None:
         self._log.add(self._network.now_ps, "lock", claim.rank, claim.target, -1, 0)
-
-        def granted() -> None:
-            done = Completion(claim.number, claim.target, -1, 0, None, -1, LOCKED)
-            self._complete(claim.rank, done)
-
-        event = Event(claim.rank, claim.home, claim.number, 3, granted)
+        event = claim.rank, claim.home, claim.number, 3, self._granted, claim
         self._message(claim.home, claim.rank, None, event, "grant")
 
     def _message(
@@ -153,6 +154,6 @@ class Accesses:
 
 
 def _event(
-    post: Reach | Lock | Unlock, target: int, order: int, handle: Callable[[], None]
+    post: Reach | Lock | Unlock, target: int, order: int, handle: Callable[[Any], None]
 ) -> Event:
-    return Event(post.rank, target, post.number, order, handle)
+    return post.rank, target, post.number, order, handle, post

@@ -36,7 +36,7 @@ from ubnet.network import Network
 from ubnet.passages import Passages
 from ubnet.plans import Plans
 from ubnet.pollers import TEST, Pollers
-from ubnet.protocol import EAGER_BYTES, Protocol
+from ubnet.protocol import EAGER_BYTES, MANY_POSTS, Protocol
 from ubnet.recording import Recorder
 
 UNLOGGED = frozenset({"sent", "found", "none", LEFT, WRITTEN, ANSWERED, LOCKED, UNLOCKED})
@@ -158,7 +158,8 @@ class Clock:
         network = self.network
         delivery = self._delivery = Delivery(network.now_ps)
         self._early.clear()
-        self._protocol.foresee(posts)
+        if len(posts) > MANY_POSTS:
+            self._protocol.foresee(posts)
         takers = self._takers
         for post in sorted(posts):  # each begins with its rank and number, which no other has
             takers[type(post)](post)
@@ -225,8 +226,7 @@ class Clock:
 
     def _cancel(self, cancel: Cancel) -> None:
         if self.mailbox.cancel(cancel.rank, cancel.target):
-            done = Completion(cancel.target, -1, -1, 0, None, -1, "cancelled")
-            self._complete(cancel.rank, done)
+            self._complete((cancel.rank, cancel.target, -1, -1, 0, None, -1, "cancelled"))
 
     def _leave(self, leave: Leave) -> None:
         self.log.add(self.now_ps, "leave", leave.rank, -1, -1, leave.status)
@@ -255,8 +255,8 @@ class Clock:
         events = network.advance(limit_ps)
         happened = bool(events)
         while events:
-            for event in events:
-                event.handle()
+            for _, _, _, _, handle, subject in events:
+                handle(subject)
             events = network.advance(network.now_ps) if network.due_now else []
         if self._stirred:
             stirred, self._stirred = sorted(self._stirred), set()
@@ -270,14 +270,13 @@ class Clock:
         if self._pollers.asleep and self._pollers.polls(rank):
             self._stirred.add(rank)
 
-    def _complete(self, rank: int, done: Completion) -> None:
-        number, outcome = done.number, done.outcome
-        self._delivery.completions.append((rank, done))
+    def _complete(self, done: Completion) -> None:
+        rank, number, source, tag, nbytes, _, _, outcome = done
+        self._delivery.completions.append(done)
         if outcome != "none":
             self._pollers.hope()
         if outcome not in UNLOGGED:
-            now = self.network.now_ps
-            self.log.add(now, outcome, done.source, rank, done.tag, done.nbytes)
+            self.log.add(self.network.now_ps, outcome, source, rank, tag, nbytes)
         waits = self._waits.get(rank)
         if waits is None:
             self._early.add((rank, number))
@@ -299,4 +298,4 @@ class Clock:
         if asked is None:
             self._delivery.wake.append(rank)
         elif not self._protocol.probe(asked, stay=False):
-            self._complete(rank, Completion(asked.number, -1, -1, 0, None, -1, "none"))
+            self._complete((rank, asked.number, -1, -1, 0, None, -1, "none"))

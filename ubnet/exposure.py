@@ -132,15 +132,16 @@ class Exposures:
         else:
             self._carrier.send_answer(there, key, pickle.dumps(answer))
 
-    def finish(self, rank: int, pending: Pending, done: Completion) -> None:
+    def finish(self, pending: Pending, done: Completion) -> None:
         """Give the origin of an access its result, into the buffer that it gave."""
-        key, target = (rank, done.number), done.source
+        rank, number, target, _, nbytes, *_ = done
+        key = (rank, number)
         there = self._elsewhere(target)
         if there is None or self._carrier is None:
             answer = self._answers.pop(key)
         else:
             answer = pickle.loads(self._carrier.receive_answer(there, key))
-        pending.source, pending.nbytes = target, done.nbytes
+        pending.source, pending.nbytes = target, nbytes
         if isinstance(answer, OutsideWindow):
             pending.error = answer
         elif pending.data is None:

@@ -19,7 +19,7 @@ from ubnet.network import Event, Network
 from ubnet.plans import Plan, Plans
 from ubnet.recording import Recorder
 
-Complete = Callable[[int, Completion], None]
+Complete = Callable[[Completion], None]
 
 
 @dataclass(slots=True)
@@ -45,7 +45,7 @@ class Gatherings:
     plans : Plans
         What makes and keeps schedules.
     complete : callable
-        ``complete(rank, completion)`` ends an operation.
+        ``complete(completion)`` ends an operation.
     """
 
     def __init__(self, network: Network, plans: Plans, complete: Complete) -> None:
@@ -143,13 +143,10 @@ class Gatherings:
 
     def _end_event(self, gathering: _Gathering, position: int) -> Event:
         join = gathering.joins[position]
+        return join.rank, join.rank, join.number, 0, self._rank_ended, (gathering, join)
 
-        def ended() -> None:
-            self._rank_ended(gathering, join)
-
-        return Event(join.rank, join.rank, join.number, 0, ended)
-
-    def _rank_ended(self, gathering: _Gathering, join: Join) -> None:
+    def _rank_ended(self, whose: tuple[_Gathering, Join]) -> None:
+        gathering, join = whose
         if self.recorder is not None:
             self.recorder.finished(join)
         everybody = len(gathering.joins) == len(join.group)
@@ -185,8 +182,8 @@ class Gatherings:
         return over
 
     def _finish(self, join: Join, gathering: _Gathering) -> None:
-        done = Completion(join.number, -1, gathering.key[1], 0, None, -1, join.op)
-        self._complete(join.rank, done)
+        call = gathering.key[1]
+        self._complete((join.rank, join.number, -1, call, 0, None, -1, join.op))
 
 
 def _check_alike(one: Join, other: Join) -> None:

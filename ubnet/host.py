@@ -153,8 +153,8 @@ class Host:
             self._move(local, plan, replay.ops)
             if local.over:
                 del self._collectives[replay.gathering]
-        for rank, done in delivery.completions:
-            self._complete(rank, done, delivery)
+        for done in delivery.completions:
+            self._complete(done, delivery)
         self._ready = delivery.wake
 
     def _enter(self, rank: int) -> None:
@@ -263,20 +263,21 @@ class Host:
 
         return body
 
-    def _complete(self, rank: int, done: Completion, delivery: Delivery) -> None:
-        number, outcome = done.number, done.outcome
+    def _complete(self, done: Completion, delivery: Delivery) -> None:
+        rank, number, source, tag, nbytes, payload, _, outcome = done
         pending = self.ranks[rank].open.pop(number)
         pending.done = True
         key = (rank, number)
         if outcome == "sent":
-            self._release(key)
+            if nbytes > self._eager_bytes:
+                self._release(key)
         elif outcome == "received" or outcome == "truncated":
             self._receive(pending, done)
         elif outcome == ANSWERED:
-            self.exposures.finish(rank, pending, done)
+            self.exposures.finish(pending, done)
         elif outcome == "found":
-            pending.source, pending.tag, pending.nbytes = done.source, done.tag, done.nbytes
-            pending.data = done.payload
+            pending.source, pending.tag, pending.nbytes = source, tag, nbytes
+            pending.data = payload
         elif outcome == "cancelled":
             pending.cancelled = True
         elif key in self._collective_of:
@@ -295,28 +296,29 @@ class Host:
             self._payloads[key] = bytes(payload)
 
     def _receive(self, pending: Pending, done: Completion) -> None:
-        pending.source, pending.tag, pending.nbytes = done.source, done.tag, done.nbytes
-        payload = self._fetch(done)
+        _, _, source, tag, nbytes, key, wire, outcome = done
+        pending.source, pending.tag, pending.nbytes = source, tag, nbytes
+        payload = self._fetch(source, nbytes, key, wire)
         into = pending.data
-        if done.outcome == "truncated":
+        if outcome == "truncated":
             pending.error = Truncated(
-                f"a message of {done.nbytes} bytes from rank {done.source} (tag {done.tag}) does "
+                f"a message of {nbytes} bytes from rank {source} (tag {tag}) does "
                 f"not fit into the {into.nbytes} bytes of the receive: give a buffer that "
                 "is large enough"
             )
         elif into is None:
             pending.data = payload if isinstance(payload, Phantom) else bytes(payload)
-        elif done.nbytes and not isinstance(payload, Phantom) and not isinstance(into, Phantom):
-            into[: done.nbytes] = payload
+        elif nbytes and not isinstance(payload, Phantom) and not isinstance(into, Phantom):
+            into[:nbytes] = payload
 
-    def _fetch(self, done: Completion) -> Any:
-        if done.wire == PHANTOM:
-            return Phantom(done.nbytes)
-        if done.wire == LOCAL:
-            assert done.payload is not None
-            return self._payloads.pop(done.payload)
+    def _fetch(self, source: int, nbytes: int, key: tuple[int, int] | None, wire: int) -> Any:
+        if wire == LOCAL:
+            assert key is not None
+            return self._payloads.pop(key)
+        if wire == PHANTOM:
+            return Phantom(nbytes)
         assert self._processes is not None
-        return self._processes.receive_payload(done.source, done.wire)
+        return self._processes.receive_payload(source, wire)
 
 
 def _refuse_to_wait() -> NoReturn:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from ubnet.message import ANY, Probe, Receive, Send
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Letter:
     """A message on its way: the send, whether its bytes travel with it, its place in the pair."""
 

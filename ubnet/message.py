@@ -244,16 +244,10 @@ class Leave(NamedTuple):
 Post = Send | Receive | Probe | Cancel | Join | Reach | Lock | Unlock | Block | Sleep | Poll | Leave
 
 
-class Completion(NamedTuple):
-    """The end of an operation, told to its rank."""
-
-    number: int
-    source: int
-    tag: int
-    nbytes: int
-    payload: tuple[int, int] | None
-    wire: int
-    outcome: str
+Completion = tuple[int, int, int, int, int, tuple[int, int] | None, int, str]
+"""The end of an operation, told to its rank: rank, number, source, tag, bytes, the name of the
+payload, its wire number, and the outcome. A plain tuple: there is one for every call, and many go
+to other processes."""
 
 
 class Replay(NamedTuple):
@@ -280,7 +274,7 @@ class Delivery:
         One-sided accesses that take effect, in the order of events, before anything else here.
     replays : list of Replay
         Collectives whose bytes move now, before any rank resumes.
-    completions : list of (rank, Completion)
+    completions : list of Completion
         Operations that have ended, in the order of events.
     values : dict
         For each (rank, number) of an exchange the values of all members.
@@ -291,6 +285,6 @@ class Delivery:
     now_ps: int
     effects: list[Effect] = field(default_factory=list)
     replays: list[Replay] = field(default_factory=list)
-    completions: list[tuple[int, Completion]] = field(default_factory=list)
+    completions: list[Completion] = field(default_factory=list)
     values: dict[tuple[int, int], Sequence[Any]] = field(default_factory=dict)
     wake: list[int] = field(default_factory=list)

@@ -12,7 +12,7 @@ collective operation that has the network to itself does what it did the last ti
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -28,24 +28,11 @@ from ubnet.transport import READ, WRITE
 from ubnet.unhindered import Unhindered
 
 
-class Event(NamedTuple):
-    """Something that happens at an instant; events of one instant are taken in sorted order.
-
-    Attributes
-    ----------
-    source, destination, number : int
-        Ranks, and the running number that the source gave to what happens.
-    order : int
-        Order among events of the same three numbers.
-    handle : callable
-        Called with no argument when the event is taken.
-    """
-
-    source: int
-    destination: int
-    number: int
-    order: int
-    handle: Callable[[], None]
+Event = tuple[int, int, int, int, Callable[[Any], None], Any]
+"""Something that happens at an instant: the ranks that it comes from and goes to, the running number
+that the source gave to what happens, and its order among events of the same three numbers, by which
+events of one instant are sorted; then what takes the event, and what that is called with. A plain
+tuple: every message has two."""
 
 
 class Follower(Protocol):

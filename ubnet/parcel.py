@@ -10,7 +10,6 @@ from ubnet.access import Lock, Reach, Unlock
 from ubnet.message import (
     Block,
     Cancel,
-    Completion,
     Delivery,
     Join,
     Leave,
@@ -46,19 +45,16 @@ def unpack_posts(rows: Iterable[Row]) -> list[Post]:
 
 
 def pack_delivery(delivery: Delivery) -> Row:
-    """Return a delivery as a plain tuple, its completions each behind its rank.
+    """Return a delivery as a plain tuple.
 
-    >>> there = Delivery(5, completions=[(1, Completion(2, 0, 0, 8, None, -1, "sent"))], wake=[1])
+    >>> there = Delivery(5, completions=[(1, 2, 0, 0, 8, None, -1, "sent")], wake=[1])
     >>> unpack_delivery(pack_delivery(there)) == there
     True
     """
     d = delivery
-    done = [(rank, *completion) for rank, completion in d.completions]
-    return d.now_ps, d.effects, d.replays, done, d.values, d.wake
+    return d.now_ps, d.effects, d.replays, d.completions, d.values, d.wake
 
 
 def unpack_delivery(row: Row) -> Delivery:
     """Return the delivery that `pack_delivery` has packed."""
-    now_ps, effects, replays, done, values, wake = row
-    completions = [(one[0], Completion._make(one[1:])) for one in done]
-    return Delivery(now_ps, effects, replays, completions, values, wake)
+    return Delivery(*row)

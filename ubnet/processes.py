@@ -102,8 +102,8 @@ class Processes:
         answering = {home[effect.target] for effect in delivery.effects if effect.answer}
         for effect in delivery.effects:
             kept[home[effect.target]].effects.append(effect)
-        for rank, done in delivery.completions:
-            kept[home[rank]].completions.append((rank, done))
+        for done in delivery.completions:
+            kept[home[done[0]]].completions.append(done)
         for key, values in delivery.values.items():
             kept[home[key[0]]].values[key] = values
         told = {

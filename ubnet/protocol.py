@@ -7,10 +7,11 @@ its receive before it is done.
 """
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from ubnet.mailbox import Letter, Mailbox
 from ubnet.message import Completion, Post, Probe, Receive, Send
-from ubnet.network import Event, Network
+from ubnet.network import Network
 from ubnet.passages import Passages
 from ubnet.transport import WRITE
 
@@ -23,7 +24,10 @@ CONTROL_BYTES = 64
 MANY_POSTS = 16
 """From so many posts of an instant on it is worth to look for messages that start together."""
 
-Complete = Callable[[int, Completion], None]
+Met = tuple[Letter, Receive]
+"""A message and the receive that takes it."""
+
+Complete = Callable[[Completion], None]
 
 
 class Protocol:
@@ -44,7 +48,7 @@ class Protocol:
     rendezvous : {"read", "write"}
         Who moves the bytes of a larger one.
     complete : callable
-        ``complete(rank, completion)`` ends an operation.
+        ``complete(completion)`` ends an operation.
     stir : callable
         ``stir(rank)`` is told that a message has reached a rank.
     """
@@ -72,14 +76,13 @@ class Protocol:
 
     def foresee(self, posts: Sequence[Post]) -> None:
         """Prepare the passages of many messages that start together."""
-        if len(posts) > MANY_POSTS:
-            ends = self._endpoints
-            sends = [post for post in posts if type(post) is Send]
-            self._passages.prepare(
-                (ends[send.rank], ends[send.dest], nbytes, op)
-                for send in sends
-                for nbytes, op in self._transfers(send)
-            )
+        ends = self._endpoints
+        sends = [post for post in posts if type(post) is Send]
+        self._passages.prepare(
+            (ends[send.rank], ends[send.dest], nbytes, op)
+            for send in sends
+            for nbytes, op in self._transfers(send)
+        )
 
     def _transfers(self, send: Send) -> list[tuple[int, str]]:
         """Return the bytes and the direction of all that goes from sender to receiver."""
@@ -92,15 +95,13 @@ class Protocol:
 
     def send(self, send: Send) -> None:
         """Start a message."""
-        eager = self._is_eager(send)
-        letter = self._mailbox.write_letter(send, eager)
+        letter = self._mailbox.write_letter(send, self._is_eager(send))
         if send.mode == "buffered":
             self._sent(letter)
-        arrives = Event(send.rank, send.dest, send.number, 2, lambda: self._arrived(letter))
-        if eager:
-            self._write(letter, send.nbytes, arrives, "message", sent=send.mode != "buffered")
+        if letter.eager:
+            self._write(letter, send.nbytes, self._arrived, letter, "message", ends=True)
         else:
-            self._write(letter, CONTROL_BYTES, arrives, "request", sent=False)
+            self._write(letter, CONTROL_BYTES, self._arrived, letter, "request", ends=False)
 
     def receive(self, receive: Receive) -> None:
         """Post a receive; a message that waits for it goes on at once."""
@@ -125,54 +126,69 @@ class Protocol:
                 self._matched(visible, receive)
 
     def _matched(self, letter: Letter, receive: Receive) -> None:
-        send = letter.send
         if letter.eager:
-            self._received(letter, receive)
-        elif self._rendezvous == "read":
-            src, dst = self._endpoints[send.rank], self._endpoints[send.dest]
-            event = self._event(letter, 3, lambda: self._moved(letter, receive))
-            self._network.read(src, dst, send.nbytes, event, "data")
+            self._received((letter, receive))
+            return
+        send, met = letter.send, (letter, receive)
+        source, dest = self._endpoints[send.rank], self._endpoints[send.dest]
+        if self._rendezvous == "read":
+            event = send.rank, send.dest, send.number, 3, self._moved, met
+            self._network.read(source, dest, send.nbytes, event, "data")
         else:
-            src, dst = self._endpoints[send.dest], self._endpoints[send.rank]
-            granted = self._event(letter, 2, lambda: self._granted(letter, receive))
-            self._network.write(src, dst, CONTROL_BYTES, None, granted, "grant")
+            granted = send.rank, send.dest, send.number, 2, self._granted, met
+            self._network.write(dest, source, CONTROL_BYTES, None, granted, "grant")
 
-    def _granted(self, letter: Letter, receive: Receive) -> None:
-        send = letter.send
-        arrives = self._event(letter, 2, lambda: self._received(letter, receive))
-        self._write(letter, send.nbytes, arrives, "data", sent=send.mode != "buffered")
+    def _granted(self, met: Met) -> None:
+        letter, _ = met
+        self._write(letter, letter.send.nbytes, self._received, met, "data", ends=True)
 
-    def _moved(self, letter: Letter, receive: Receive) -> None:
-        self._received(letter, receive)
+    def _moved(self, met: Met) -> None:
+        letter, _ = met
+        self._received(met)
         if letter.send.mode != "buffered":
             self._sent(letter)
 
-    def _write(self, letter: Letter, nbytes: int, arrives: Event, what: str, *, sent: bool) -> None:
-        """Write from the sender to the receiver; `sent`: the send has ended when it has left."""
-        src, number, dst = letter.send[:3]
-        leaves = Event(src, dst, number, 1, lambda: self._sent(letter)) if sent else None
-        ends = self._endpoints
-        self._network.write(ends[src], ends[dst], nbytes, leaves, arrives, what)
+    def _write(
+        self,
+        letter: Letter,
+        nbytes: int,
+        arrived: Callable[[Any], None],
+        subject: Any,
+        what: str,
+        *,
+        ends: bool,
+    ) -> None:
+        """Write from the sender to the receiver.
 
-    def _event(self, letter: Letter, order: int, handle: Callable[[], None]) -> Event:
+        `arrived` takes the `subject` then; `ends` says that the send has ended when it has left,
+        unless it had before.
+        """
         send = letter.send
-        return Event(send.rank, send.dest, send.number, order, handle)
+        source, dest, number = send.rank, send.dest, send.number
+        leaves = None
+        if ends and send.mode != "buffered":
+            leaves = source, dest, number, 1, self._sent, letter
+        arrives = source, dest, number, 2, arrived, subject
+        places = self._endpoints
+        self._network.write(places[source], places[dest], nbytes, leaves, arrives, what)
 
     def _sent(self, letter: Letter) -> None:
         send = letter.send
-        done = Completion(send.number, send.rank, send.tag, send.nbytes, None, -1, "sent")
-        self._complete(send.rank, done)
+        source = send.rank
+        self._complete((source, send.number, source, send.tag, send.nbytes, None, -1, "sent"))
 
-    def _received(self, letter: Letter, receive: Receive) -> None:
-        send = letter.send
-        fits = receive.room < 0 or send.nbytes <= receive.room
-        outcome = "received" if fits else "truncated"
-        done = Completion(
-            receive.number, send.rank, send.tag, send.nbytes, letter.key, send.wire, outcome
-        )
-        self._complete(receive.rank, done)
+    def _received(self, met: Met) -> None:
+        letter, receive = met
+        send, room, nbytes = letter.send, receive.room, letter.send.nbytes
+        outcome = "received" if room < 0 or nbytes <= room else "truncated"
+        self._end(receive, letter, send.wire, outcome)
 
     def _seen(self, probe: Probe, letter: Letter) -> None:
+        self._end(probe, letter, -1, "found")
+
+    def _end(self, post: Receive | Probe, letter: Letter, wire: int, outcome: str) -> None:
+        """Tell a rank of the letter that it has received, or has only seen."""
         send = letter.send
-        done = Completion(probe.number, send.rank, send.tag, send.nbytes, letter.key, -1, "found")
-        self._complete(probe.rank, done)
+        source, key = send.rank, letter.key
+        done = post.rank, post.number, source, send.tag, send.nbytes, key, wire, outcome
+        self._complete(done)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -156,18 +156,19 @@ class Recorder:
     def follow(self, event: Event, what: str, nbytes: int) -> Event:
         """Return the event of a transfer's end, which takes the transfer down as well."""
         start = self._now_ps()
-        source, destination = event.source, event.destination
+        source, destination, number, order, handle, subject = event
+        key = source, destination, number, order
         if what in TOWARDS_CALLER:
             source, destination = destination, source
 
-        def ended() -> None:
+        def ended(subject: Any) -> None:
             move = Move(what, source, destination, nbytes, start, self._now_ps())
             self.recording.moves.append(move)
             if what not in CONTROL:
                 self._count(source, destination, nbytes)
-            event.handle()
+            handle(subject)
 
-        return event._replace(handle=ended)
+        return (*key, ended, subject)
 
     def joined(self, join: Join) -> None:
         """Note that a rank has come to a collective operation."""
