@@ -2,12 +2,12 @@
 
 from typing import Any
 
-from ubnet.rank import current
+from ubnet.rank import Rank
 
 from .buffers import read_spec
 from .communicator import CommHandle, Communicator, check_tag
 from .constants import ANY_SOURCE, ANY_TAG, PROC_NULL
-from .operation import Operation, Start, together
+from .operation import Operation, Start, run, together
 from .prequest import Prequest
 from .request import Request
 from .status import Status
@@ -20,35 +20,35 @@ class BufferMessages(CommHandle):
 
     def Send(self, buf: Any, dest: int, tag: int = 0) -> None:
         """Send a message."""
-        sending(self._here, buf, dest, tag, "standard")().run()
+        run(sending(self._here, buf, dest, tag, "standard"))
 
     def Bsend(self, buf: Any, dest: int, tag: int = 0) -> None:
         """Send a message and go on at once."""
-        sending(self._here, buf, dest, tag, "buffered")().run()
+        run(sending(self._here, buf, dest, tag, "buffered"))
 
     def Ssend(self, buf: Any, dest: int, tag: int = 0) -> None:
         """Send a message and wait until its receive has begun."""
-        sending(self._here, buf, dest, tag, "synchronous")().run()
+        run(sending(self._here, buf, dest, tag, "synchronous"))
 
     def Rsend(self, buf: Any, dest: int, tag: int = 0) -> None:
         """Send a message whose receive is there already."""
-        sending(self._here, buf, dest, tag, "ready")().run()
+        run(sending(self._here, buf, dest, tag, "ready"))
 
     def Isend(self, buf: Any, dest: int, tag: int = 0) -> Request:
         """Start to send a message."""
-        return Request._of(sending(self._here, buf, dest, tag, "standard")())
+        return Request._begun(sending(self._here, buf, dest, tag, "standard"))
 
     def Ibsend(self, buf: Any, dest: int, tag: int = 0) -> Request:
         """Start to send a message from a copy."""
-        return Request._of(sending(self._here, buf, dest, tag, "buffered")())
+        return Request._begun(sending(self._here, buf, dest, tag, "buffered"))
 
     def Issend(self, buf: Any, dest: int, tag: int = 0) -> Request:
         """Start to send a message; it is done when its receive has begun."""
-        return Request._of(sending(self._here, buf, dest, tag, "synchronous")())
+        return Request._begun(sending(self._here, buf, dest, tag, "synchronous"))
 
     def Irsend(self, buf: Any, dest: int, tag: int = 0) -> Request:
         """Start to send a message whose receive is there already."""
-        return Request._of(sending(self._here, buf, dest, tag, "ready")())
+        return Request._begun(sending(self._here, buf, dest, tag, "ready"))
 
     def Recv(
         self,
@@ -58,11 +58,11 @@ class BufferMessages(CommHandle):
         status: Status | None = None,
     ) -> None:
         """Receive a message."""
-        receiving(self._here, buf, source, tag)().run(status)
+        run(receiving(self._here, buf, source, tag), status)
 
     def Irecv(self, buf: Any, source: int = ANY_SOURCE, tag: int = ANY_TAG) -> Request:
         """Start to receive a message."""
-        return Request._of(receiving(self._here, buf, source, tag)())
+        return Request._begun(receiving(self._here, buf, source, tag))
 
     def Sendrecv(
         self,
@@ -75,7 +75,7 @@ class BufferMessages(CommHandle):
         status: Status | None = None,
     ) -> None:
         """Send a message and receive another."""
-        self._both(sendbuf, dest, sendtag, recvbuf, source, recvtag).run(status)
+        run(self._both(sendbuf, dest, sendtag, recvbuf, source, recvtag), status)
 
     def Isendrecv(
         self,
@@ -87,7 +87,7 @@ class BufferMessages(CommHandle):
         recvtag: int = ANY_TAG,
     ) -> Request:
         """Start to send a message and to receive another."""
-        return Request._of(self._both(sendbuf, dest, sendtag, recvbuf, source, recvtag))
+        return Request._begun(self._both(sendbuf, dest, sendtag, recvbuf, source, recvtag))
 
     def Sendrecv_replace(
         self,
@@ -99,7 +99,7 @@ class BufferMessages(CommHandle):
         status: Status | None = None,
     ) -> None:
         """Send a message and receive another into the same buffer."""
-        self._replace(buf, dest, sendtag, source, recvtag).run(status)
+        run(self._replace(buf, dest, sendtag, source, recvtag), status)
 
     def Isendrecv_replace(
         self,
@@ -110,7 +110,7 @@ class BufferMessages(CommHandle):
         recvtag: int = ANY_TAG,
     ) -> Request:
         """Start to send a message and to receive another into the same buffer."""
-        return Request._of(self._replace(buf, dest, sendtag, source, recvtag))
+        return Request._begun(self._replace(buf, dest, sendtag, source, recvtag))
 
     def Send_init(self, buf: Any, dest: int, tag: int = 0) -> Prequest:
         """Make a send that can be started again and again."""
@@ -134,14 +134,14 @@ class BufferMessages(CommHandle):
 
     def _both(
         self, sendbuf: Any, dest: int, sendtag: int, recvbuf: Any, source: int, recvtag: int
-    ) -> Operation:
+    ) -> Start:
         here = self._here
         return together(
             sending(here, sendbuf, dest, sendtag, "standard"),
             receiving(here, recvbuf, source, recvtag),
         )
 
-    def _replace(self, buf: Any, dest: int, sendtag: int, source: int, recvtag: int) -> Operation:
+    def _replace(self, buf: Any, dest: int, sendtag: int, source: int, recvtag: int) -> Start:
         nobody = PROC_NULL if dest == source == PROC_NULL else 0
         sent = bytes(read_spec(buf, writable=True, rank=nobody).wire())
         return self._both(sent, dest, sendtag, buf, source, recvtag)
@@ -153,8 +153,8 @@ def sending(here: Communicator, buf: Any, dest: int, tag: int, mode: str) -> Sta
     world = here.world(dest)
     check_tag(tag)
     if world == PROC_NULL:
-        return Operation
-    return lambda: Operation((current().isend(world, tag, here.context, spec.wire(), mode),))
+        return lambda rank: Operation()
+    return lambda rank: Operation((rank.isend(world, tag, here.context, spec.wire(), mode),))
 
 
 def receiving(here: Communicator, buf: Any, source: int, tag: int) -> Start:
@@ -163,14 +163,14 @@ def receiving(here: Communicator, buf: Any, source: int, tag: int) -> Start:
     world = here.world(source, any_source=True)
     check_tag(tag, any_tag=True)
     if world == PROC_NULL:
-        return lambda: Operation(receives=True)
+        return lambda rank: Operation(receives=True)
 
-    def start() -> Operation:
+    def start(rank: Rank) -> Operation:
         if spec.dense:
-            pending = current().irecv(world, tag, here.context, spec.memory)
+            pending = rank.irecv(world, tag, here.context, spec.memory)
             return Operation((pending,), True, pending, here)
         into, unpack = spec.land()
-        pending = current().irecv(world, tag, here.context, into)
+        pending = rank.irecv(world, tag, here.context, into)
         finish = None if unpack is None else lambda: unpack(pending.nbytes)
         return Operation.receiving(pending, here, finish)
 

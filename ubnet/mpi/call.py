@@ -6,10 +6,10 @@ from functools import update_wrapper
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from ubnet.message import Collective, Pending
-from ubnet.rank import current
+from ubnet.rank import Rank
 
 from .communicator import CommHandle
-from .operation import Operation
+from .operation import Operation, run
 from .prequest import Prequest
 from .request import Request
 
@@ -32,16 +32,16 @@ class Call:
     collective: Collective
     finish: Callable[[Pending], Any] | None = None
 
-    def start(self, name: str) -> Operation:
+    def start(self, name: str, rank: Rank) -> Operation:
         """Start it under the name of the method that the program called."""
         self.collective.op = name
-        pending = current().start(self.collective)
+        pending = rank.start(self.collective)
         finish = self.finish
         return Operation((pending,), finish=None if finish is None else lambda: finish(pending))
 
     def run(self, name: str) -> Any:
         """Start it and wait for this rank's part."""
-        return self.start(name).run()
+        return run(lambda rank: self.start(name, rank))
 
 
 def forms(
@@ -62,14 +62,15 @@ def forms(
         body(self, *args, **kwargs).run(name)
 
     def starting(self: C, *args: P.args, **kwargs: P.kwargs) -> Request:
-        return Request._of(body(self, *args, **kwargs).start(started))
+        call = body(self, *args, **kwargs)
+        return Request._begun(lambda rank: call.start(started, rank))
 
     def keeping(self: C, *args: P.args, **kwargs: P.kwargs) -> Prequest:
         kwargs.pop("info", None)  # hints, which change nothing here
         body(self, *args, **kwargs)  # wrong arguments fail here, not when it is started
 
-        def again() -> Operation:
-            return body(self, *args, **kwargs).start(kept)
+        def again(rank: Rank) -> Operation:
+            return body(self, *args, **kwargs).start(kept, rank)
 
         return Prequest._of(Operation(again=again, active=False))
 

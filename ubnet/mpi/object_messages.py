@@ -7,11 +7,11 @@ changes, and what cannot be pickled fails in one process as it fails in many.
 import warnings
 from typing import Any
 
-from ubnet.rank import current
+from ubnet.rank import Rank
 
 from .communicator import CommHandle, Communicator, check_tag
 from .constants import ANY_SOURCE, ANY_TAG, PROC_NULL
-from .operation import Operation, Start, together
+from .operation import Operation, Start, run, together
 from .pickling import load, pickle
 from .request import Request
 from .status import Status
@@ -24,27 +24,27 @@ class ObjectMessages(CommHandle):
 
     def send(self, obj: Any, dest: int, tag: int = 0) -> None:
         """Send an object."""
-        sending(self._here, obj, dest, tag, "standard")().run()
+        run(sending(self._here, obj, dest, tag, "standard"))
 
     def bsend(self, obj: Any, dest: int, tag: int = 0) -> None:
         """Send an object and go on at once."""
-        sending(self._here, obj, dest, tag, "buffered")().run()
+        run(sending(self._here, obj, dest, tag, "buffered"))
 
     def ssend(self, obj: Any, dest: int, tag: int = 0) -> None:
         """Send an object and wait until its receive has begun."""
-        sending(self._here, obj, dest, tag, "synchronous")().run()
+        run(sending(self._here, obj, dest, tag, "synchronous"))
 
     def isend(self, obj: Any, dest: int, tag: int = 0) -> Request:
         """Start to send an object."""
-        return Request._of(sending(self._here, obj, dest, tag, "standard")())
+        return Request._begun(sending(self._here, obj, dest, tag, "standard"))
 
     def ibsend(self, obj: Any, dest: int, tag: int = 0) -> Request:
         """Start to send an object from a copy."""
-        return Request._of(sending(self._here, obj, dest, tag, "buffered")())
+        return Request._begun(sending(self._here, obj, dest, tag, "buffered"))
 
     def issend(self, obj: Any, dest: int, tag: int = 0) -> Request:
         """Start to send an object; it is done when its receive has begun."""
-        return Request._of(sending(self._here, obj, dest, tag, "synchronous")())
+        return Request._begun(sending(self._here, obj, dest, tag, "synchronous"))
 
     def recv(
         self,
@@ -66,12 +66,11 @@ class ObjectMessages(CommHandle):
         """
         if buf is not None:
             warnings.warn("the 'buf' argument is deprecated", UserWarning, stacklevel=2)
-        operation = receiving(self._here, buf, source, tag)()
-        return operation.run(status)
+        return run(receiving(self._here, buf, source, tag), status)
 
     def irecv(self, buf: Any = None, source: int = ANY_SOURCE, tag: int = ANY_TAG) -> Request:
         """Start to receive an object."""
-        return Request._of(receiving(self._here, buf, source, tag)())
+        return Request._begun(receiving(self._here, buf, source, tag))
 
     def sendrecv(
         self,
@@ -85,11 +84,11 @@ class ObjectMessages(CommHandle):
     ) -> Any:
         """Send an object and receive another."""
         here = self._here
-        one = together(
+        both = together(
             sending(here, sendobj, dest, sendtag, "standard"),
             receiving(here, recvbuf, source, recvtag),
         )
-        return one.run(status)
+        return run(both, status)
 
 
 def sending(here: Communicator, obj: Any, dest: int, tag: int, mode: str) -> Start:
@@ -98,8 +97,8 @@ def sending(here: Communicator, obj: Any, dest: int, tag: int, mode: str) -> Sta
     world = here.world(dest)
     check_tag(tag)
     if world == PROC_NULL:
-        return Operation
-    return lambda: Operation((current().isend(world, tag, here.context, data, mode),))
+        return lambda rank: Operation()
+    return lambda rank: Operation((rank.isend(world, tag, here.context, data, mode),))
 
 
 def receiving(here: Communicator, buf: Any, source: int, tag: int) -> Start:
@@ -107,18 +106,18 @@ def receiving(here: Communicator, buf: Any, source: int, tag: int) -> Start:
     world = here.world(source, any_source=True)
     check_tag(tag, any_tag=True)
     if world == PROC_NULL:
-        return lambda: Operation(receives=True)
+        return lambda rank: Operation(receives=True)
     if buf is None:
-        return lambda: _receive_any(here, world, tag)
+        return lambda rank: _receive_any(rank, here, world, tag)
     room = memoryview(bytearray(buf) if isinstance(buf, int) else buf).cast("B")
 
-    def start() -> Operation:
-        pending = current().irecv(world, tag, here.context, room)
+    def start(rank: Rank) -> Operation:
+        pending = rank.irecv(world, tag, here.context, room)
         return Operation.receiving(pending, here, lambda: load(room[: pending.nbytes]))
 
     return start
 
 
-def _receive_any(here: Communicator, world: int, tag: int) -> Operation:
-    pending = current().irecv(world, tag, here.context)
+def _receive_any(rank: Rank, here: Communicator, world: int, tag: int) -> Operation:
+    pending = rank.irecv(world, tag, here.context)
     return Operation.receiving(pending, here, lambda: load(pending.data))

@@ -6,7 +6,7 @@ from typing import Any
 
 from ubnet.errors import Truncated
 from ubnet.message import Pending
-from ubnet.rank import current
+from ubnet.rank import Rank, current
 
 from .communicator import Communicator
 from .constants import ANY_SOURCE, ANY_TAG, PROC_NULL
@@ -32,7 +32,7 @@ class Operation:
     finish : callable or None
         What is left to do at the end; its result is what the lower-case waits return.
     again : callable or None
-        Of a persistent operation: starts it anew and returns pendings and finish.
+        Of a persistent operation: starts it anew.
     active : bool
         Whether it has been started and its end has not been asked for yet.
     """
@@ -42,7 +42,7 @@ class Operation:
     message: Pending | None = None
     received_on: Communicator | None = None
     finish: Callable[[], Any] | None = None
-    again: Callable[[], "Operation"] | None = None
+    again: "Start | None" = None
     active: bool = True
 
     @property
@@ -61,7 +61,7 @@ class Operation:
         """Start a persistent operation."""
         if self.again is None or self.active:
             raise MPIException(ERR_REQUEST, "only an inactive persistent request can be started")
-        begun = self.again()
+        begun = self.again(current())
         self.pendings, self.message = begun.pendings, begun.message
         self.received_on, self.finish, self.active = begun.received_on, begun.finish, True
 
@@ -85,16 +85,6 @@ class Operation:
             return None
         return finish()
 
-    def run(self, status: Status | None = None) -> Any:
-        """Wait until it has ended, which has just been started, and end it."""
-        try:
-            current().finish(self.pendings)
-        except Truncated as error:
-            raise truncated(error) from None
-        if status is not None:
-            self.tell(status)
-        return None if self.finish is None else self.finish()
-
     def tell(self, status: Status) -> None:
         """Set a status to what is known of the message."""
         if not self.receives:
@@ -108,15 +98,32 @@ class Operation:
             status._set(source, message.tag, message.nbytes, message.cancelled)
 
 
-Start = Callable[[], Operation]
-"""What starts an operation whose arguments have been checked."""
+Start = Callable[[Rank], Operation]
+"""What starts an operation of a rank, whose arguments have been checked."""
 
 
-def together(send: Start, receive: Start) -> Operation:
-    """Start a receive and a send that end together."""
-    operation = receive()
-    operation.pendings += send().pendings
-    return operation
+def run(start: Start, status: Status | None = None) -> Any:
+    """Start an operation of the running rank, wait until it has ended, and end it."""
+    rank = current()
+    operation = start(rank)
+    try:
+        rank.finish(operation.pendings)
+    except Truncated as error:
+        raise truncated(error) from None
+    if status is not None:
+        operation.tell(status)
+    return None if operation.finish is None else operation.finish()
+
+
+def together(send: Start, receive: Start) -> Start:
+    """Return what starts a receive and a send that end together."""
+
+    def start(rank: Rank) -> Operation:
+        operation = receive(rank)
+        operation.pendings += send(rank).pendings
+        return operation
+
+    return start
 
 
 def truncated(error: Exception) -> MPIException:

@@ -1,7 +1,7 @@
 """Requests: handles of operations under way, to wait for and to ask."""
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from ubnet.rank import current
 
@@ -9,7 +9,7 @@ from .constants import ANY_SOURCE, ANY_TAG, UNDEFINED
 from .exception import ERR_REQUEST
 from .exception import Exception as MPIException
 from .handle import Handle
-from .operation import Operation, block, poll, wait_for
+from .operation import Operation, Start, block, poll, wait_for
 from .status import Status
 
 Statuses = list[Status] | None
@@ -22,6 +22,11 @@ class Request(Handle):
     """
 
     __slots__ = ()
+
+    @classmethod
+    def _begun(cls, start: Start) -> Self:
+        """Return the request of an operation that the running rank starts now."""
+        return cls._of(start(current()))
 
     @property
     def _operation(self) -> Operation | None:
