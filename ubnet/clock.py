@@ -146,7 +146,7 @@ class Clock:
         self._live = ranks
         self._stirred: set[int] = set()
         self._end: WorldEnd | None = None
-        self._delivery = Delivery(0)
+        self._delivery = Delivery(0, [], [])
 
     @property
     def now_ps(self) -> int:
@@ -156,7 +156,7 @@ class Clock:
     def step(self, posts: Sequence[Post]) -> Delivery | WorldEnd:
         """Take the posts of a round and run until a rank can go on, or until the world ends."""
         network = self.network
-        delivery = self._delivery = Delivery(network.now_ps)
+        delivery = self._delivery = Delivery(network.now_ps, [], [])
         self._early.clear()
         if len(posts) > MANY_POSTS:
             self._protocol.foresee(posts)
@@ -165,7 +165,9 @@ class Clock:
             takers[type(post)](post)
             if self._end is not None:
                 return self._end
-        self._gatherings.settle()
+        gatherings, accesses = self._gatherings, self._accesses
+        if gatherings.arrived:
+            gatherings.settle()
         if network.due_now:
             self._take_events(network.now_ps)
         while not delivery.wake:
@@ -175,7 +177,6 @@ class Clock:
                 return WorldEnd("deadlock")
         delivery.now_ps = network.now_ps
         delivery.wake.sort()
-        accesses, gatherings = self._accesses, self._gatherings
         if accesses.effects:
             delivery.effects, accesses.effects = accesses.effects, []
         if gatherings.replays:

@@ -54,7 +54,7 @@ class Gatherings:
         self._complete = complete
         self._count: dict[tuple[int, int], int] = {}
         self._open: dict[tuple[int, int], _Gathering] = {}
-        self._touched: dict[tuple[int, int], _Gathering] = {}
+        self.arrived: dict[tuple[int, int], _Gathering] = {}
         self.recorder: Recorder | None = None
         self.replays: list[Replay] = []
         self.values: dict[tuple[int, int], Sequence[Any]] = {}
@@ -79,14 +79,12 @@ class Gatherings:
         gathering.joins[position(join.rank, join.group)] = join
         if self.recorder is not None and join.maker is not None:
             self.recorder.joined(join)
-        self._touched[key] = gathering
+        self.arrived[key] = gathering
 
     def settle(self) -> None:
         """Start what can start after the arrivals of this instant."""
-        if not self._touched:
-            return
-        touched, self._touched = self._touched, {}
-        for gathering in touched.values():
+        arrived, self.arrived = self.arrived, {}
+        for gathering in arrived.values():
             first = next(iter(gathering.joins.values()))
             everybody = len(gathering.joins) == len(first.group)
             if first.maker is None:

@@ -286,7 +286,7 @@ class Host:
             pending.data = local.hand_out(place)
             if local.over:
                 self._collectives.pop(name, None)
-        elif key in delivery.values:
+        elif delivery.values is not None and key in delivery.values:
             pending.data = delivery.values[key]
 
     def _release(self, key: tuple[int, int]) -> None:

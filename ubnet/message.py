@@ -4,8 +4,8 @@ A *post* is the record of one call that goes to the clock holder; it holds numbe
 payload, so that it is cheap to sort and to send to another process.
 """
 
-from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -24,6 +24,10 @@ ANY = -1
 
 ANY_SIZE = -1
 """The room of a receive that takes a message of any size."""
+
+record = tuple.__new__
+"""``record(Send, (rank, number, ...))`` is ``Send(rank, number, ...)`` in half the time, for the
+posts of which there are many."""
 
 Buffer = Any  # bytes-like; Python 3.11 has no type for it
 Maker = Callable[[list[Any], "Fabric", NDArray[np.int64]], "Schedule | Plan"]
@@ -270,21 +274,21 @@ class Delivery:
     ----------
     now_ps : int
         The instant.
-    effects : list of Effect
-        One-sided accesses that take effect, in the order of events, before anything else here.
-    replays : list of Replay
-        Collectives whose bytes move now, before any rank resumes.
     completions : list of Completion
         Operations that have ended, in the order of events.
-    values : dict
-        For each (rank, number) of an exchange the values of all members.
     wake : list of int
         The ranks that resume.
+    effects : sequence of Effect
+        One-sided accesses that take effect, in the order of events, before anything else here.
+    replays : sequence of Replay
+        Collectives whose bytes move now, before any rank resumes.
+    values : mapping or None
+        For each (rank, number) of an exchange the values of all members.
     """
 
     now_ps: int
-    effects: list[Effect] = field(default_factory=list)
-    replays: list[Replay] = field(default_factory=list)
-    completions: list[Completion] = field(default_factory=list)
-    values: dict[tuple[int, int], Sequence[Any]] = field(default_factory=dict)
-    wake: list[int] = field(default_factory=list)
+    completions: list[Completion]
+    wake: list[int]
+    effects: Sequence[Effect] = ()
+    replays: Sequence[Replay] = ()
+    values: Mapping[tuple[int, int], Sequence[Any]] | None = None

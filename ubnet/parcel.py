@@ -47,12 +47,12 @@ def unpack_posts(rows: Iterable[Row]) -> list[Post]:
 def pack_delivery(delivery: Delivery) -> Row:
     """Return a delivery as a plain tuple.
 
-    >>> there = Delivery(5, completions=[(1, 2, 0, 0, 8, None, -1, "sent")], wake=[1])
+    >>> there = Delivery(5, [(1, 2, 0, 0, 8, None, -1, "sent")], [1])
     >>> unpack_delivery(pack_delivery(there)) == there
     True
     """
     d = delivery
-    return d.now_ps, d.effects, d.replays, d.completions, d.values, d.wake
+    return d.now_ps, d.completions, d.wake, d.effects, d.replays, d.values
 
 
 def unpack_delivery(row: Row) -> Delivery:

@@ -7,15 +7,17 @@ to process. Whoever waits sleeps between looks, so that waiting processes do not
 
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ubnet.access import Effect
 from ubnet.errors import OptionError
 from ubnet.fabric import Ints
-from ubnet.message import Delivery, Post
+from ubnet.message import Completion, Delivery, Post, Replay
 from ubnet.parcel import pack_delivery, pack_posts, unpack_delivery, unpack_posts
 from ubnet.real_mpi import load_real_mpi
 
@@ -35,6 +37,15 @@ SWEEP_AT = 64
 """Sends under way at which those that are done are first looked for."""
 
 Bytes = NDArray[np.uint8]
+
+
+@dataclass(slots=True)
+class _Kept:
+    """What a process is told of next time."""
+
+    completions: list[Completion] = field(default_factory=list)
+    effects: list[Effect] = field(default_factory=list)
+    values: dict[tuple[int, int], Sequence[Any]] = field(default_factory=dict)
 
 
 class Processes:
@@ -77,7 +88,7 @@ class Processes:
         self._sweep_at = SWEEP_AT
         self._answers: dict[tuple[int, int], bytearray] = {}
         self._expected = set(range(1, self.size))
-        self._kept = [Delivery(0) for _ in range(self.size)]
+        self._kept = [_Kept() for _ in range(self.size)]
 
     def collect(self, posts: list[Post]) -> list[Post]:
         """At the holder: return the posts of all processes that were told to go on."""
@@ -93,28 +104,32 @@ class Processes:
         for its ranks, and what takes effect in their memory, is kept for the next time.
         """
         home, kept = self._home, self._kept
-        parts = [Delivery(delivery.now_ps) for _ in range(self.size)]
+        wake: list[list[int]] = [[] for _ in range(self.size)]
+        replays: list[list[Replay]] = [[] for _ in range(self.size)]
         for rank in delivery.wake:
-            parts[home[rank]].wake.append(rank)
+            wake[home[rank]].append(rank)
         for replay in delivery.replays:
             for process in {home[rank] for rank in replay.group}:
-                parts[process].replays.append(replay)
+                replays[process].append(replay)
         answering = {home[effect.target] for effect in delivery.effects if effect.answer}
         for effect in delivery.effects:
             kept[home[effect.target]].effects.append(effect)
         for done in delivery.completions:
             kept[home[done[0]]].completions.append(done)
-        for key, values in delivery.values.items():
+        for key, values in (delivery.values or {}).items():
             kept[home[key[0]]].values[key] = values
-        told = {
-            p: part
-            for p, part in enumerate(parts)
-            if p == HOLDER or p in answering or part.wake or part.replays
-        }
-        for number, part in told.items():
-            known, kept[number] = kept[number], Delivery(0)
-            part.completions, part.values = known.completions, known.values
-            part.effects = known.effects
+        told: dict[int, Delivery] = {}
+        for p in range(self.size):
+            if p == HOLDER or p in answering or wake[p] or replays[p]:
+                known, kept[p] = kept[p], _Kept()
+                told[p] = Delivery(
+                    delivery.now_ps,
+                    known.completions,
+                    wake[p],
+                    known.effects,
+                    replays[p],
+                    known.values,
+                )
         return told.pop(HOLDER), told
 
     def deliver(self, deliveries: Mapping[int, object]) -> None:

@@ -31,6 +31,7 @@ from ubnet.message import (
     Send,
     Sleep,
     landing,
+    record,
 )
 from ubnet.units import PS_PER_S
 
@@ -167,7 +168,8 @@ class Rank:
             raise OptionError(f"mode is {mode!r}; allowed: {', '.join(CALLS)}")
         nbytes, wire = host.keep_payload(self.number, number, dest, data, mode)
         pending = self.open[number] = Pending(number, CALLS[mode], dest, tag, context)
-        host.posts.append(Send(self.number, number, dest, tag, context, nbytes, mode, wire))
+        send = self.number, number, dest, tag, context, nbytes, mode, wire
+        host.posts.append(record(Send, send))
         return pending
 
     def irecv(
@@ -177,7 +179,8 @@ class Rank:
         number, into = self._begin(), landing(into)
         pending = self.open[number] = Pending(number, "recv", source, tag, context, into)
         room = ANY_SIZE if into is None else into.nbytes
-        self.host.posts.append(Receive(self.number, number, source, tag, context, room, None))
+        receive = self.number, number, source, tag, context, room, None
+        self.host.posts.append(record(Receive, receive))
         return pending
 
     def imrecv(self, message: Message, into: Buffer | Phantom | None = None) -> Pending:
@@ -218,19 +221,32 @@ class Rank:
         list of int
             Indices of those that have; for ``any`` the first one alone.
         """
-        self._begin()
+        if self.host.compute_scale:
+            self._charge()
         if how == "all":
-            self._wait_for_all(pendings)
+            self.finish(pendings)
             return list(range(len(pendings)))
+        self._running += 1
         if pendings and not any(p.done for p in pendings):
             self._block(pendings, how)
         self._fresh = True
         return _ended(pendings, how)
 
     def finish(self, pendings: Sequence[Pending]) -> None:
-        """Wait until all operations have ended that the present call has begun."""
+        """Wait until all operations have ended; the program has not run since they began."""
         self._running += 1
-        self._wait_for_all(pendings)
+        open_ones = pendings
+        for pending in pendings:
+            if pending.done:
+                open_ones = [p for p in pendings if not p.done]
+                break
+        if open_ones:
+            self._block(open_ones, "all")
+        self._fresh = True
+        for pending in pendings:
+            if pending.error is not None:
+                error, pending.error = pending.error, None
+                raise error
 
     def test(self, pendings: Sequence[Pending], how: str = "all") -> list[int] | None:
         """Return the ended operations as `wait` does, or None after a poll step."""
@@ -340,20 +356,6 @@ class Rank:
         self._fresh = False
         self._switch(kind, pendings)
 
-    def _wait_for_all(self, pendings: Sequence[Pending]) -> None:
-        open_ones = pendings
-        for pending in pendings:
-            if pending.done:
-                open_ones = [p for p in pendings if not p.done]
-                break
-        if open_ones:
-            self._block(open_ones, "all")
-        self._fresh = True
-        for pending in pendings:
-            if pending.error is not None:
-                error, pending.error = pending.error, None
-                raise error
-
     def _block(self, pendings: Sequence[Pending], how: str) -> None:
         """Block until operations end, none of which has."""
         if len(pendings) == 1:
@@ -362,7 +364,7 @@ class Rank:
         else:
             targets = tuple([p.number for p in pendings])
             waits_in = f"wait {how}"
-        self.host.posts.append(Block(self.number, self._running, targets, how))
+        self.host.posts.append(record(Block, (self.number, self._running, targets, how)))
         self._switch(waits_in, pendings)
 
     def _switch(self, waits_in: str, pendings: Sequence[Pending]) -> None:

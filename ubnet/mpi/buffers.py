@@ -53,24 +53,14 @@ def read_spec(message: Any, *, writable: bool, rank: int = 0, blocks: int = 0) -
     >>> spec.elements().tolist()
     [3.0, 4.0]
     """
-    if isinstance(message, np.ndarray) and not blocks and rank != PROC_NULL:
-        spec = _plain_array(message, writable)
-        if spec is not None:
-            return spec
+    if isinstance(message, np.ndarray) and message.dtype.char in PLAIN and not blocks:
+        view = message.data
+        datatype = PLAIN.get(view.format)  # None where the order of bytes is another
+        if datatype is not None and view.c_contiguous and view.nbytes and rank != PROC_NULL:
+            if not (writable and view.readonly):
+                return Spec.dense_run(view.cast("B"), message.size, datatype)
     memory, count, datatype = read_run(message, writable=writable, rank=rank, blocks=blocks)
     return Spec(memory, count, datatype)
-
-
-def _plain_array(array: np.ndarray[Any, Any], writable: bool) -> Spec | None:
-    """Return what most messages are, a dense array of numbers; None if it is another."""
-    flags = array.flags
-    if not array.size or not flags.c_contiguous or (writable and not flags.writeable):
-        return None
-    if array.dtype.char not in PLAIN:
-        return None
-    memory = array.data
-    datatype = PLAIN.get(memory.format)
-    return None if datatype is None else Spec.dense_run(memory.cast("B"), array.size, datatype)
 
 
 def read_run(
