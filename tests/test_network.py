@@ -106,9 +106,9 @@ def test_passages_made_together_are_those_made_alone(transport: str, op: str) ->
     ]
     together, alone = Passages(fabric(), transport), Passages(fabric(), transport)
     together.prepare(keys)
-    assert together._kept.keys() == set(keys)
+    assert together.keys() == set(keys)
     for key in keys:
-        one, other = together.of(key), alone.of(key)
+        one, other = together[key], alone[key]
         assert (one.startup_ps, one.latency_ps) == (other.startup_ps, other.latency_ps)
         assert (one.alone_ps, one.loads) == (other.alone_ps, other.loads)
         for name in ("nbytes", "startup_ps", "route_ptr", "route_link", "route_share", "rate_cap"):

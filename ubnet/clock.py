@@ -202,16 +202,17 @@ class Clock:
 
     def _block(self, block: Block) -> None:
         """Let a rank wait for its operations: for all of them, or for any."""
-        rank, _, targets, how = block
-        waits = set(targets)
-        if self._early:
-            waits = {number for number in targets if (rank, number) not in self._early}
-        if len(waits) == len(targets) if how != "all" else waits:
-            self._waits[rank] = waits
-            if how != "all":
-                self._any.add(rank)
-        else:
+        rank, early = block.rank, self._early
+        waits = set(block.targets)
+        if early:
+            waits = {number for number in waits if (rank, number) not in early}
+        every = block.how == "all"
+        if not waits or (len(waits) < len(block.targets) and not every):
             self._delivery.wake.append(rank)
+            return
+        self._waits[rank] = waits
+        if not every:
+            self._any.add(rank)
 
     def _sleep(self, sleep: Sleep) -> None:
         self._pollers.compute(sleep.rank, self.now_ps + sleep.duration_ps)
@@ -275,7 +276,7 @@ class Clock:
         rank, number, source, tag, nbytes, _, _, outcome = done
         self._delivery.completions.append(done)
         if outcome != "none":
-            self._pollers.hope()
+            self._pollers.idle_since = None
         if outcome not in UNLOGGED:
             self.log.add(self.network.now_ps, outcome, source, rank, tag, nbytes)
         waits = self._waits.get(rank)
@@ -285,13 +286,9 @@ class Clock:
         elif number in waits:
             waits.remove(number)
             if not waits or rank in self._any:
-                self._wake(rank)
-
-    def _wake(self, rank: int) -> None:
-        """Let a blocked rank go on."""
-        del self._waits[rank]
-        self._any.discard(rank)
-        self._delivery.wake.append(rank)
+                del self._waits[rank]
+                self._any.discard(rank)
+                self._delivery.wake.append(rank)
 
     def _rise(self, rank: int) -> None:
         """Wake a sleeper; one that asked for a message gets its answer first."""

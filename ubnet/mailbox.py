@@ -16,6 +16,7 @@ class Letter:
 
     send: Send
     eager: bool
+    pair: "_Pair"
     place: int
 
     @property
@@ -53,13 +54,12 @@ class Mailbox:
         pair = self._pairs.get(key)
         if pair is None:
             pair = self._pairs[key] = _Pair()
-        pair.sent += 1
-        return Letter(send, eager, pair.sent - 1)
+        place, pair.sent = pair.sent, pair.sent + 1
+        return Letter(send, eager, pair, place)
 
     def arrive(self, letter: Letter) -> list[Letter]:
         """Return the letters that become visible now that `letter` has arrived."""
-        send = letter.send
-        pair = self._pairs[send.rank, send.dest, send.context]
+        pair = letter.pair
         if letter.place == pair.visible and not pair.early:
             pair.visible += 1
             return [letter]

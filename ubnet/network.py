@@ -12,6 +12,7 @@ collective operation that has the network to itself does what it did the last ti
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
+from itertools import count
 from typing import Any, Protocol
 
 import numpy as np
@@ -73,20 +74,22 @@ class Network:
     ----------
     now_ps : int
         The virtual time in picoseconds.
+    due_now : bool
+        Whether something that was started at this instant may end at it.
     follower : Follower or None
         What takes transfers down, where they are recorded.
     """
 
     def __init__(self, capacity: Floats, passages: Passages) -> None:
         self.now_ps = 0
+        self.due_now = False
         self.sim = FlowSim(capacity)
         self.follower: Follower | None = None
         self._passages = passages
         self._agenda: list[tuple[int, int, int, Any]] = []
-        self._entries = 0
+        self._entry = count()  # entries of one kind and instant stay in the order of their making
         self._unhindered: Unhindered[_Transfer] = Unhindered(capacity)
         self._engaged = False  # the engine has flows that have not ended
-        self._due_now = False
         self._awaited: dict[int, _Transfer | Event] = {}
         self._trial: tuple[Plan, Trial] | None = None
         self._repeat: Repeat | None = None
@@ -97,11 +100,6 @@ class Network:
         """The number that the engine gives to the next flow."""
         self._engage()
         return self.sim.size
-
-    @property
-    def due_now(self) -> bool:
-        """Whether something that was started at this instant may end at it."""
-        return self._due_now or (bool(self._agenda) and self._agenda[0][0] == self.now_ps)
 
     @property
     def pending(self) -> bool:
@@ -120,7 +118,7 @@ class Network:
         """Start a write from endpoint `src` to endpoint `dst`; `what` is for the recording."""
         if self.follower is not None:
             arrived = self.follower.follow(arrived, what, nbytes)
-        passage = self._passages.of((src, dst, nbytes, WRITE))
+        passage = self._passages[src, dst, nbytes, WRITE]
         latency_ps = passage.latency_ps
         transfer = _Transfer(passage, sent, arrived, latency_ps)
         self._note(passage.startup_ps - latency_ps, STARTS, transfer)
@@ -129,12 +127,12 @@ class Network:
         """Start a read by endpoint `dst` from endpoint `src`; `what` is for the recording."""
         if self.follower is not None:
             arrived = self.follower.follow(arrived, what, nbytes)
-        passage = self._passages.of((src, dst, nbytes, READ))
+        passage = self._passages[src, dst, nbytes, READ]
         self._note(passage.startup_ps, STARTS, _Transfer(passage, None, arrived, 0))
 
     def signal(self, src: int, dst: int, arrived: Event) -> None:
         """Let a word travel that takes no engine: one latency of switches and cables."""
-        self._note(self._passages.of((src, dst, 0, WRITE)).latency_ps, HAPPENS, arrived)
+        self._note(self._passages[src, dst, 0, WRITE].latency_ps, HAPPENS, arrived)
 
     def play(self, plan: Plan, events: Sequence[Event]) -> None:
         """Start all flows of a collective operation; event r is the end of rank r's part."""
@@ -147,7 +145,7 @@ class Network:
             return
         first_end = self.next_flow + int(plan.flows.rank_end[0])
         self._post_all(plan.flows, self.now_ps, dict(enumerate(events)))
-        self._due_now = True
+        self.due_now = True
         if alone:
             self._trial = plan, Trial(plan.flows, self.now_ps, first_end)
 
@@ -157,11 +155,11 @@ class Network:
         self._trial = None
         self.sim.post(start_ps=self.now_ps, **columns)
         self._awaited.update(events)
-        self._due_now = True
+        self.due_now = True
 
     def advance(self, limit_ps: int | None) -> list[Event]:
         """Run to the next instant at which something happens, `limit_ps` at the latest."""
-        self._due_now = False
+        self.due_now = False
         events: list[Event] = []
         while not events:
             bound = self._agenda[0][0] if self._agenda else limit_ps
@@ -193,8 +191,9 @@ class Network:
         return total
 
     def _note(self, after_ps: int, kind: int, what: Any) -> None:
-        self._entries += 1  # entries of one kind and instant stay in the order of their making
-        heappush(self._agenda, (self.now_ps + after_ps, kind, self._entries, what))
+        if not after_ps:
+            self.due_now = True
+        heappush(self._agenda, (self.now_ps + after_ps, kind, next(self._entry), what))
 
     def _work_off(self, events: list[Event]) -> None:
         """Take what stands on the agenda for this instant; add the events that it means."""
@@ -219,6 +218,7 @@ class Network:
                 starting.append(what)
         if starting:
             self._post(starting, now)
+        self.due_now = False
 
     def _go_on_repeating(self, ranks: list[int] | None, events: list[Event]) -> None:
         """Add the events of ranks whose parts end now; None: all is over."""

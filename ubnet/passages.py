@@ -22,7 +22,7 @@ MOST_KEPT = 100_000
 Key = tuple[int, int, int, str]
 
 
-class Passages:
+class Passages(dict[Key, Passage]):
     """Passages by source and destination endpoint, bytes, and ``read`` or ``write``.
 
     Parameters
@@ -31,33 +31,28 @@ class Passages:
         What the transfers travel on.
     transport : str
         A transport's name, or ``auto`` for the least modelled time of each transfer.
+
+    Raises
+    ------
+    NoRoute
+        Where one is asked for and there is no way for it.
     """
 
     def __init__(self, fabric: Fabric, transport: str = AUTO) -> None:
         self._fabric = fabric
         self._transport = transport
         self._plane = next(iter(fabric.planes))
-        self._kept: dict[Key, Passage] = {}
 
-    def of(self, key: Key) -> Passage:
-        """Return the passage of a transfer.
-
-        Raises
-        ------
-        NoRoute
-            If there is no way for it.
-        """
-        kept = self._kept.get(key)
-        if kept is None:
-            src, dst, nbytes, op = key
-            transport = self._choose(src, dst, nbytes, op)
-            kept = Passage.of(self._fabric, transport, op, src, dst, nbytes)
-            self._keep({key: kept})
-        return kept
+    def __missing__(self, key: Key) -> Passage:
+        src, dst, nbytes, op = key
+        transport = self._choose(src, dst, nbytes, op)
+        made = Passage.of(self._fabric, transport, op, src, dst, nbytes)
+        self._keep({key: made})
+        return made
 
     def prepare(self, keys: Iterable[Key]) -> None:
         """Make the passages of transfers that are to come; those without a way are left out."""
-        new = [key for key in dict.fromkeys(keys) if key not in self._kept]
+        new = [key for key in dict.fromkeys(keys) if key not in self]
         if len(new) <= FEW:
             return
         for op in sorted({key[3] for key in new}):
@@ -91,6 +86,6 @@ class Passages:
         return made
 
     def _keep(self, made: dict[Key, Passage]) -> None:
-        if len(self._kept) + len(made) > MOST_KEPT:
-            self._kept.clear()
-        self._kept.update(made)
+        if len(self) + len(made) > MOST_KEPT:
+            self.clear()
+        self.update(made)

@@ -23,13 +23,15 @@ class Pollers:
     ----------
     asleep : dict
         For each sleeping rank when it wakes and why it sleeps.
+    idle_since : int or None
+        When ranks began to wait in vain, None while they do not.
     """
 
     def __init__(self) -> None:
         self._heap: list[tuple[int, int]] = []
         self.asleep: dict[int, tuple[int, str]] = {}
         self._step: dict[int, int] = {}
-        self._idle_since: int | None = None
+        self.idle_since: int | None = None
 
     def compute(self, rank: int, until_ps: int) -> None:
         """Let a rank sleep until an instant, whatever happens."""
@@ -37,15 +39,11 @@ class Pollers:
 
     def poll(self, poll: Poll, now_ps: int) -> None:
         """Let a rank sleep for its next poll step."""
-        bound = LONGEST_STEP_PS if self._idle_since is None else PATIENCE_PS
+        bound = LONGEST_STEP_PS if self.idle_since is None else PATIENCE_PS
         last = 0 if poll.fresh else self._step.get(poll.rank, 0)
         step = min(max(2 * last, FIRST_STEP_PS), bound)
         self._step[poll.rank] = step
         self._sleep(poll.rank, now_ps + step, poll.kind)
-
-    def hope(self) -> None:
-        """Something has happened to a rank: the time of waiting in vain starts anew."""
-        self._idle_since = None
 
     def polls(self, rank: int) -> bool:
         """Say whether a rank sleeps between two questions."""
@@ -81,13 +79,13 @@ class Pollers:
         """
         kinds = {kind for _, kind in self.asleep.values()}
         if pending or COMPUTE in kinds:
-            self._idle_since = None
+            self.idle_since = None
             return False
-        if self._idle_since is None:
-            self._idle_since = now_ps
+        if self.idle_since is None:
+            self.idle_since = now_ps
         if not kinds:
             return True
-        return WTIME not in kinds and now_ps - self._idle_since >= PATIENCE_PS
+        return WTIME not in kinds and now_ps - self.idle_since >= PATIENCE_PS
 
     def _sleep(self, rank: int, until_ps: int, kind: str) -> None:
         self.asleep[rank] = (until_ps, kind)

@@ -179,16 +179,13 @@ class Protocol:
 
     def _received(self, met: Met) -> None:
         letter, receive = met
-        send, room, nbytes = letter.send, receive.room, letter.send.nbytes
-        outcome = "received" if room < 0 or nbytes <= room else "truncated"
-        self._end(receive, letter, send.wire, outcome)
+        source, number, _, tag, _, nbytes, _, wire = letter.send
+        outcome = "received" if receive.room < 0 or nbytes <= receive.room else "truncated"
+        key = source, number
+        self._complete((receive.rank, receive.number, source, tag, nbytes, key, wire, outcome))
 
     def _seen(self, probe: Probe, letter: Letter) -> None:
-        self._end(probe, letter, -1, "found")
-
-    def _end(self, post: Receive | Probe, letter: Letter, wire: int, outcome: str) -> None:
-        """Tell a rank of the letter that it has received, or has only seen."""
-        send = letter.send
-        source, key = send.rank, letter.key
-        done = post.rank, post.number, source, send.tag, send.nbytes, key, wire, outcome
-        self._complete(done)
+        send, key = letter.send, letter.key
+        self._complete(
+            (probe.rank, probe.number, send.rank, send.tag, send.nbytes, key, -1, "found")
+        )
