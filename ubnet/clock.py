@@ -238,7 +238,7 @@ class Clock:
 
     def _move(self) -> bool:
         """Move to the next instant at which something happens; True if nothing ever will."""
-        wakes = self._pollers.next_ps()
+        wakes = self._pollers.next_ps() if self._pollers.asleep else None
         if wakes is None:
             return not self._take_events(None)
         if self._pollers.hopeless(self.now_ps, pending=self.network.pending):

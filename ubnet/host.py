@@ -23,6 +23,7 @@ from ubnet.message import (
     Pending,
     Phantom,
     Post,
+    octets,
     position,
 )
 from ubnet.own_files import is_own
@@ -104,7 +105,7 @@ class Host:
         self._ready = list(ranks)
         self.posts: list[Post] = []
         self.suspend: Callable[[], object] = _refuse_to_wait
-        self._payloads: dict[tuple[int, int], Any] = {}
+        self._payloads: dict[tuple[int, int] | None, Any] = {}
         self._plans = plans
         self._processes = processes
         self.exposures = Exposures(processes)
@@ -211,14 +212,14 @@ class Host:
                 return data.nbytes, PHANTOM
             self._payloads[rank, number] = data
             return data.nbytes, LOCAL
-        view = memoryview(data)
+        view = octets(data)
         nbytes = view.nbytes
         if elsewhere:
             assert self._processes is not None
             there = int(self._processes.process_of[dest])
             return nbytes, self._processes.send_payload(there, view.tobytes())
         copied = mode == "buffered" or nbytes <= self._eager_bytes
-        self._payloads[rank, number] = view.tobytes() if copied else view.cast("B")
+        self._payloads[rank, number] = view.tobytes() if copied else view
         return nbytes, LOCAL
 
     def count_call(self, rank: int, context: int) -> tuple[int, int]:
@@ -298,7 +299,7 @@ class Host:
     def _receive(self, pending: Pending, done: Completion) -> None:
         _, _, source, tag, nbytes, key, wire, outcome = done
         pending.source, pending.tag, pending.nbytes = source, tag, nbytes
-        payload = self._fetch(source, nbytes, key, wire)
+        payload = self._payloads.pop(key) if wire == LOCAL else self._fetch(source, nbytes, wire)
         into = pending.data
         if outcome == "truncated":
             pending.error = Truncated(
@@ -311,10 +312,7 @@ class Host:
         elif nbytes and not isinstance(payload, Phantom) and not isinstance(into, Phantom):
             into[:nbytes] = payload
 
-    def _fetch(self, source: int, nbytes: int, key: tuple[int, int] | None, wire: int) -> Any:
-        if wire == LOCAL:
-            assert key is not None
-            return self._payloads.pop(key)
+    def _fetch(self, source: int, nbytes: int, wire: int) -> Any:
         if wire == PHANTOM:
             return Phantom(nbytes)
         assert self._processes is not None

@@ -5,6 +5,7 @@ receive takes the first message that fits, by (arrival, source, number); a messa
 first receive that fits, in the order of posting.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ubnet.message import ANY, Probe, Receive, Send
@@ -70,13 +71,15 @@ class Mailbox:
             pair.visible += 1
         return visible
 
-    def deliver(self, letter: Letter) -> tuple[Receive | None, list[Probe]]:
+    def deliver(self, letter: Letter) -> tuple[Receive | None, Sequence[Probe]]:
         """Match a visible letter: the receive that takes it, and the probes that see it."""
         dest = letter.send.dest
-        seen = self._seen_by(letter, self._probes[dest]) if self._probes[dest] else []
-        if any(probe.take for probe in seen):
-            self._taken[letter.key] = letter
-            return None, seen
+        seen: Sequence[Probe] = ()
+        if self._probes[dest]:
+            seen = self._seen_by(letter, self._probes[dest])
+            if any(probe.take for probe in seen):
+                self._taken[letter.key] = letter
+                return None, seen
         receives = self._receives[dest]
         for place, receive in enumerate(receives):
             if _fits(receive, letter):

@@ -37,8 +37,19 @@ def landing(into: Buffer | Phantom | None) -> "memoryview | Phantom | None":
     """Return what a receive writes into as bytes; None and a Phantom stay what they are."""
     if into is None or isinstance(into, Phantom):
         return into
-    view = memoryview(into)
-    return view.cast("B") if view.nbytes else view
+    return octets(into)
+
+
+def octets(data: Buffer) -> memoryview:
+    """Return a buffer as bytes.
+
+    >>> octets(memoryview(bytearray(8)).cast("d")).format
+    'B'
+    """
+    view = data if type(data) is memoryview else memoryview(data)
+    if (view.format == "B" and view.ndim == 1) or not (view.nbytes and view.c_contiguous):
+        return view
+    return view.cast("B")
 
 
 def position(rank: int, group: tuple[int, ...]) -> int:

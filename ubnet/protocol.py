@@ -7,8 +7,6 @@ its receive before it is done.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any
-
 from ubnet.mailbox import Letter, Mailbox
 from ubnet.message import Completion, Post, Probe, Receive, Send
 from ubnet.network import Network
@@ -86,28 +84,32 @@ class Protocol:
 
     def _transfers(self, send: Send) -> list[tuple[int, str]]:
         """Return the bytes and the direction of all that goes from sender to receiver."""
-        if self._is_eager(send):
+        if send.nbytes <= self._eager_bytes and send.mode != "synchronous":
             return [(send.nbytes, WRITE)]
         return [(CONTROL_BYTES, WRITE), (send.nbytes, self._rendezvous)]
 
-    def _is_eager(self, send: Send) -> bool:
-        return send.nbytes <= self._eager_bytes and send.mode != "synchronous"
-
     def send(self, send: Send) -> None:
         """Start a message."""
-        letter = self._mailbox.write_letter(send, self._is_eager(send))
-        if send.mode == "buffered":
+        source, number, dest, _, _, nbytes, mode, _ = send
+        eager = nbytes <= self._eager_bytes and mode != "synchronous"
+        letter = self._mailbox.write_letter(send, eager)
+        leaves = None
+        if mode == "buffered":
             self._sent(letter)
-        if letter.eager:
-            self._write(letter, send.nbytes, self._arrived, letter, "message", ends=True)
-        else:
-            self._write(letter, CONTROL_BYTES, self._arrived, letter, "request", ends=False)
+        elif eager:
+            leaves = source, dest, number, 1, self._sent, letter
+        arrives = source, dest, number, 2, self._arrived, letter
+        what = "message"
+        if not eager:
+            nbytes, what = CONTROL_BYTES, "request"
+        ends = self._endpoints
+        self._network.write(ends[source], ends[dest], nbytes, leaves, arrives, what)
 
     def receive(self, receive: Receive) -> None:
         """Post a receive; a message that waits for it goes on at once."""
         letter = self._mailbox.receive(receive)
         if letter is not None:
-            self._matched(letter, receive)
+            self._matched((letter, receive))
 
     def probe(self, probe: Probe, *, stay: bool) -> bool:
         """Answer a probe if a message waits; say whether one did."""
@@ -123,13 +125,14 @@ class Protocol:
             for probe in probes:
                 self._seen(probe, visible)
             if receive is not None:
-                self._matched(visible, receive)
+                self._matched((visible, receive))
 
-    def _matched(self, letter: Letter, receive: Receive) -> None:
+    def _matched(self, met: Met) -> None:
+        letter, _ = met
         if letter.eager:
-            self._received((letter, receive))
+            self._received(met)
             return
-        send, met = letter.send, (letter, receive)
+        send = letter.send
         source, dest = self._endpoints[send.rank], self._endpoints[send.dest]
         if self._rendezvous == "read":
             event = send.rank, send.dest, send.number, 3, self._moved, met
@@ -140,37 +143,19 @@ class Protocol:
 
     def _granted(self, met: Met) -> None:
         letter, _ = met
-        self._write(letter, letter.send.nbytes, self._received, met, "data", ends=True)
+        send, ends, leaves = letter.send, self._endpoints, None
+        key = send.rank, send.dest, send.number
+        if send.mode != "buffered":
+            leaves = (*key, 1, self._sent, letter)
+        arrives = (*key, 2, self._received, met)
+        source, dest = ends[send.rank], ends[send.dest]
+        self._network.write(source, dest, send.nbytes, leaves, arrives, "data")
 
     def _moved(self, met: Met) -> None:
         letter, _ = met
         self._received(met)
         if letter.send.mode != "buffered":
             self._sent(letter)
-
-    def _write(
-        self,
-        letter: Letter,
-        nbytes: int,
-        arrived: Callable[[Any], None],
-        subject: Any,
-        what: str,
-        *,
-        ends: bool,
-    ) -> None:
-        """Write from the sender to the receiver.
-
-        `arrived` takes the `subject` then; `ends` says that the send has ended when it has left,
-        unless it had before.
-        """
-        send = letter.send
-        source, dest, number = send.rank, send.dest, send.number
-        leaves = None
-        if ends and send.mode != "buffered":
-            leaves = source, dest, number, 1, self._sent, letter
-        arrives = source, dest, number, 2, arrived, subject
-        places = self._endpoints
-        self._network.write(places[source], places[dest], nbytes, leaves, arrives, what)
 
     def _sent(self, letter: Letter) -> None:
         send = letter.send

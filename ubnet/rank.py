@@ -163,7 +163,10 @@ class Rank:
         mode : {"standard", "synchronous", "ready", "buffered"}
             MPI's send modes.
         """
-        number, host = self._begin(), self.host
+        host = self.host
+        if host.compute_scale:
+            self._charge()
+        self._running = number = self._running + 1
         if mode not in CALLS:
             raise OptionError(f"mode is {mode!r}; allowed: {', '.join(CALLS)}")
         nbytes, wire = host.keep_payload(self.number, number, dest, data, mode)
@@ -176,11 +179,15 @@ class Rank:
         self, source: int, tag: int, context: int, into: Buffer | Phantom | None = None
     ) -> Pending:
         """Start a receive; `into` None takes a message of any size and keeps it in ``data``."""
-        number, into = self._begin(), landing(into)
+        host = self.host
+        if host.compute_scale:
+            self._charge()
+        self._running = number = self._running + 1
+        into = landing(into)
         pending = self.open[number] = Pending(number, "recv", source, tag, context, into)
         room = ANY_SIZE if into is None else into.nbytes
         receive = self.number, number, source, tag, context, room, None
-        self.host.posts.append(record(Receive, receive))
+        host.posts.append(record(Receive, receive))
         return pending
 
     def imrecv(self, message: Message, into: Buffer | Phantom | None = None) -> Pending:

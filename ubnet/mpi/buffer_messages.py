@@ -154,7 +154,12 @@ def sending(here: Communicator, buf: Any, dest: int, tag: int, mode: str) -> Sta
     check_tag(tag)
     if world == PROC_NULL:
         return lambda rank: Operation()
-    return lambda rank: Operation((rank.isend(world, tag, here.context, spec.wire(), mode),))
+
+    def start(rank: Rank) -> Operation:
+        wire = spec.memory if spec.dense else spec.wire()
+        return Operation((rank.isend(world, tag, here.context, wire, mode),))
+
+    return start
 
 
 def receiving(here: Communicator, buf: Any, source: int, tag: int) -> Start:

@@ -164,13 +164,10 @@ class Predefined:
         """Return the communicator of the rank that is running."""
         rank = current()
         found: Communicator | None = rank.kept.get(self.name)
-        return self._make_known(rank) if found is None else found
-
-    def _make_known(self, rank: Rank) -> Communicator:
-        made: Communicator = self.make(rank)
-        rank.kept[self.name] = made
-        rank.host.labels[made.context] = made.name
-        return made
+        if found is None:
+            found = rank.kept[self.name] = self.make(rank)
+            rank.host.labels[found.context] = found.name
+        return found
 
 
 def _world(rank: Rank) -> Communicator:
