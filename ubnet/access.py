@@ -77,6 +77,7 @@ class Reach(NamedTuple):
 
     rank: int
     number: int
+    kind: int
     local: int
     window: int
     target: int
@@ -93,6 +94,7 @@ class Lock(NamedTuple):
 
     rank: int
     number: int
+    kind: int
     window: int
     target: int
     exclusive: bool
@@ -104,6 +106,7 @@ class Unlock(NamedTuple):
 
     rank: int
     number: int
+    kind: int
     window: int
     target: int
     home: int

@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ubnet.access import Lock, Reach, Unlock
 from ubnet.accesses import ANSWERED, LEFT, LOCKED, UNLOCKED, WRITTEN, Accesses
 from ubnet.errors import UbnetError
 from ubnet.eventlog import EventLog
@@ -19,16 +18,26 @@ from ubnet.gathering import Gatherings
 from ubnet.mailbox import Letter, Mailbox
 from ubnet.memory import capacity_with_memory
 from ubnet.message import (
+    BLOCK,
+    CANCEL,
+    JOIN,
+    LEAVE,
+    LOCK,
+    POLL,
+    PROBE,
+    REACH,
+    RECEIVE,
+    SEND,
+    SLEEP,
+    UNLOCK,
     Block,
     Cancel,
     Completion,
     Delivery,
-    Join,
     Leave,
     Poll,
     Post,
     Probe,
-    Receive,
     Send,
     Sleep,
 )
@@ -125,19 +134,19 @@ class Clock:
         )
         self._gatherings = Gatherings(self.network, plans, self._complete)
         self._accesses = Accesses(self.network, endpoints.tolist(), log, self._complete, self._stir)
-        self._takers: dict[type[Any], Callable[[Any], None]] = {
-            Send: self._send,
-            Receive: self._protocol.receive,
-            Probe: self._probe,
-            Join: self._gatherings.join,
-            Reach: self._accesses.reach,
-            Lock: self._accesses.lock,
-            Unlock: self._accesses.unlock,
-            Cancel: self._cancel,
-            Block: self._block,
-            Sleep: self._sleep,
-            Poll: self._poll,
-            Leave: self._leave,
+        self._takers: dict[int, Callable[[Any], None]] = {
+            SEND: self._send,
+            RECEIVE: self._protocol.receive,
+            BLOCK: self._block,
+            PROBE: self._probe,
+            CANCEL: self._cancel,
+            JOIN: self._gatherings.join,
+            SLEEP: self._sleep,
+            POLL: self._poll,
+            LEAVE: self._leave,
+            REACH: self._accesses.reach,
+            LOCK: self._accesses.lock,
+            UNLOCK: self._accesses.unlock,
         }
         self._waits: dict[int, set[int]] = {}  # what a blocked rank waits for, all of it,
         self._any: set[int] = set()  # unless it waits for any
@@ -162,7 +171,7 @@ class Clock:
             self._protocol.foresee(posts)
         takers = self._takers
         for post in sorted(posts):  # each begins with its rank and number, which no other has
-            takers[type(post)](post)
+            takers[post[2]](post)
             if self._end is not None:
                 return self._end
         gatherings, accesses = self._gatherings, self._accesses
@@ -196,18 +205,17 @@ class Clock:
         return self.mailbox.undelivered()
 
     def _send(self, send: Send) -> None:
-        now = self.network.now_ps
-        self.log.add(now, "send", send.rank, send.dest, send.tag, send.nbytes)
+        source, _, _, dest, tag, _, nbytes, _, _ = send
+        self.log.add(self.network.now_ps, "send", source, dest, tag, nbytes)
         self._protocol.send(send)
 
     def _block(self, block: Block) -> None:
         """Let a rank wait for its operations: for all of them, or for any."""
-        rank, early = block.rank, self._early
-        waits = set(block.targets)
+        rank, _, _, targets, how = block
+        waits, early, every = set(targets), self._early, how == "all"
         if early:
-            waits = {number for number in waits if (rank, number) not in early}
-        every = block.how == "all"
-        if not waits or (len(waits) < len(block.targets) and not every):
+            waits = {number for number in targets if (rank, number) not in early}
+        if not waits or (len(waits) < len(targets) and not every):
             self._delivery.wake.append(rank)
             return
         self._waits[rank] = waits
@@ -224,7 +232,8 @@ class Clock:
         if self._protocol.probe(probe, stay=probe.wait) or probe.wait:
             return
         self._asked[probe.rank] = probe
-        self._pollers.poll(Poll(probe.rank, probe.number, TEST, probe.fresh), self.now_ps)
+        poll = Poll(probe.rank, probe.number, POLL, TEST, probe.fresh)
+        self._pollers.poll(poll, self.now_ps)
 
     def _cancel(self, cancel: Cancel) -> None:
         if self.mailbox.cancel(cancel.rank, cancel.target):

@@ -15,6 +15,7 @@ from ubnet.exposure import Exposures
 from ubnet.fabric import Ints
 from ubnet.local_collective import LocalCollective
 from ubnet.message import (
+    LEAVE,
     Buffer,
     Collective,
     Completion,
@@ -177,7 +178,7 @@ class Host:
         if local.failure is not None and self.error is None:
             self.error = local.failure
             failure = _program_traceback(local.failure)
-            self.posts.append(Leave(number, 1 << 62, 1, failure))
+            self.posts.append(Leave(number, 1 << 62, LEAVE, 1, failure))
 
     def stop(self) -> None:
         """End the ranks that are still suspended."""
@@ -196,7 +197,7 @@ class Host:
         """Take a post of a rank, and the operation that its completion ends."""
         self.posts.append(post)
         if pending is not None:
-            self.ranks[post.rank].open[pending.number] = pending
+            self.ranks[post[0]].open[pending.number] = pending
 
     def spans(self, ranks: Sequence[int]) -> bool:
         """Say whether other processes host some of these ranks."""
@@ -259,7 +260,7 @@ class Host:
                     raise
                 status, failure = 1, _program_traceback(error)
                 self.error = error
-            self.posts.append(Leave(rank.number, 1 << 62, status, failure))
+            self.posts.append(Leave(rank.number, 1 << 62, LEAVE, status, failure))
             rank.waits_in, rank.waits_for = "finished", []
 
         return body

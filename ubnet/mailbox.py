@@ -13,17 +13,27 @@ from ubnet.message import ANY, Probe, Receive, Send
 
 @dataclass(slots=True, eq=False)
 class Letter:
-    """A message on its way: the send, whether its bytes travel with it, its place in the pair."""
+    """A message on its way, and its place among those of its pair of ranks.
 
-    send: Send
+    `eager` says that its bytes travel with it, `buffered` that its send has ended before.
+    """
+
+    source: int
+    number: int
+    dest: int
+    tag: int
+    context: int
+    nbytes: int
+    wire: int
     eager: bool
+    buffered: bool
     pair: "_Pair"
     place: int
 
     @property
     def key(self) -> tuple[int, int]:
         """The sender and the sender's running number: the name of the payload."""
-        return self.send.rank, self.send.number
+        return self.source, self.number
 
 
 @dataclass(slots=True)
@@ -51,12 +61,16 @@ class Mailbox:
 
     def write_letter(self, send: Send, eager: bool) -> Letter:
         """Give a send its place among the messages of its pair."""
-        key = (send.rank, send.dest, send.context)
+        source, number, _, dest, tag, context, nbytes, mode, wire = send
+        key = (source, dest, context)
         pair = self._pairs.get(key)
         if pair is None:
             pair = self._pairs[key] = _Pair()
         place, pair.sent = pair.sent, pair.sent + 1
-        return Letter(send, eager, pair, place)
+        buffered = mode == "buffered"
+        return Letter(
+            source, number, dest, tag, context, nbytes, wire, eager, buffered, pair, place
+        )
 
     def arrive(self, letter: Letter) -> list[Letter]:
         """Return the letters that become visible now that `letter` has arrived."""
@@ -73,7 +87,7 @@ class Mailbox:
 
     def deliver(self, letter: Letter) -> tuple[Receive | None, Sequence[Probe]]:
         """Match a visible letter: the receive that takes it, and the probes that see it."""
-        dest = letter.send.dest
+        dest = letter.dest
         seen: Sequence[Probe] = ()
         if self._probes[dest]:
             seen = self._seen_by(letter, self._probes[dest])
@@ -90,13 +104,14 @@ class Mailbox:
 
     def receive(self, receive: Receive) -> Letter | None:
         """Post a receive; return the letter that it takes at once, if one waits."""
-        if receive.key is not None:
-            return self._taken.pop(receive.key)
+        rank, *_, taken = receive
+        if taken is not None:
+            return self._taken.pop(taken)
         letter = self._find(receive)
         if letter is None:
-            self._receives[receive.rank].append(receive)
+            self._receives[rank].append(receive)
         else:
-            self._letters[receive.rank].remove(letter)
+            self._letters[rank].remove(letter)
         return letter
 
     def probe(self, probe: Probe, *, stay: bool) -> Letter | None:
@@ -113,7 +128,7 @@ class Mailbox:
     def cancel(self, rank: int, number: int) -> bool:
         """Withdraw a posted receive; False if it has already been matched."""
         for receive in self._receives[rank]:
-            if receive.number == number:
+            if receive[1] == number:
                 self._receives[rank].remove(receive)
                 return True
         return False
@@ -135,16 +150,16 @@ class Mailbox:
         return seen
 
     def _find(self, wanted: Receive | Probe) -> Letter | None:
-        for letter in self._letters[wanted.rank]:
+        for letter in self._letters[wanted[0]]:
             if _fits(wanted, letter):
                 return letter
         return None
 
 
 def _fits(wanted: Receive | Probe, letter: Letter) -> bool:
-    send = letter.send
+    source, tag, context = wanted[3:6]
     return (
-        wanted.context == send.context
-        and (wanted.source == send.rank or wanted.source == ANY)
-        and (wanted.tag == send.tag or wanted.tag == ANY)
+        context == letter.context
+        and (source == letter.source or source == ANY)
+        and (tag == letter.tag or tag == ANY)
     )

@@ -8,7 +8,15 @@ from typing import Any
 
 from ubnet.access import Lock, Reach, Unlock
 from ubnet.message import (
-    Block,
+    CANCEL,
+    JOIN,
+    LEAVE,
+    LOCK,
+    POLL,
+    PROBE,
+    REACH,
+    SLEEP,
+    UNLOCK,
     Cancel,
     Delivery,
     Join,
@@ -16,32 +24,37 @@ from ubnet.message import (
     Poll,
     Post,
     Probe,
-    Receive,
-    Send,
     Sleep,
 )
 
-KINDS: tuple[Any, ...] = (
-    *(Send, Receive, Probe, Cancel, Join, Block, Sleep, Poll, Leave),
-    *(Reach, Lock, Unlock),
-)
-NUMBERS = {kind: number for number, kind in enumerate(KINDS)}
+NAMED: dict[int, Any] = {
+    PROBE: Probe,
+    CANCEL: Cancel,
+    JOIN: Join,
+    SLEEP: Sleep,
+    POLL: Poll,
+    LEAVE: Leave,
+    REACH: Reach,
+    LOCK: Lock,
+    UNLOCK: Unlock,
+}
+"""The kinds of posts that are not plain tuples from the start."""
 
 Row = tuple[Any, ...]
 
 
 def pack_posts(posts: Iterable[Post]) -> list[Row]:
-    """Return posts as plain tuples, each behind the number of its kind.
+    """Return posts as plain tuples.
 
-    >>> unpack_posts(pack_posts([Sleep(0, 1, 500)]))
-    [Sleep(rank=0, number=1, duration_ps=500)]
+    >>> unpack_posts(pack_posts([Sleep(0, 1, SLEEP, 500)]))
+    [Sleep(rank=0, number=1, kind=6, duration_ps=500)]
     """
-    return [(NUMBERS[type(post)], *post) for post in posts]
+    return [tuple(post) for post in posts]
 
 
 def unpack_posts(rows: Iterable[Row]) -> list[Post]:
     """Return the posts that `pack_posts` has packed."""
-    return [KINDS[row[0]]._make(row[1:]) for row in rows]
+    return [NAMED[row[2]]._make(row) if row[2] in NAMED else row for row in rows]
 
 
 def pack_delivery(delivery: Delivery) -> Row:

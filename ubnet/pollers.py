@@ -43,7 +43,7 @@ class Pollers:
         last = 0 if poll.fresh else self._step.get(poll.rank, 0)
         step = min(max(2 * last, FIRST_STEP_PS), bound)
         self._step[poll.rank] = step
-        self._sleep(poll.rank, now_ps + step, poll.kind)
+        self._sleep(poll.rank, now_ps + step, poll.asks)
 
     def polls(self, rank: int) -> bool:
         """Say whether a rank sleeps between two questions."""

@@ -7,8 +7,10 @@ its receive before it is done.
 """
 
 from collections.abc import Callable, Sequence
+from typing import cast
+
 from ubnet.mailbox import Letter, Mailbox
-from ubnet.message import Completion, Post, Probe, Receive, Send
+from ubnet.message import SEND, Completion, Post, Probe, Receive, Send
 from ubnet.network import Network
 from ubnet.passages import Passages
 from ubnet.transport import WRITE
@@ -75,22 +77,22 @@ class Protocol:
     def foresee(self, posts: Sequence[Post]) -> None:
         """Prepare the passages of many messages that start together."""
         ends = self._endpoints
-        sends = [post for post in posts if type(post) is Send]
+        sends = [cast(Send, post) for post in posts if post[2] == SEND]
         self._passages.prepare(
-            (ends[send.rank], ends[send.dest], nbytes, op)
-            for send in sends
-            for nbytes, op in self._transfers(send)
+            (ends[source], ends[dest], size, op)
+            for source, _, _, dest, _, _, nbytes, mode, _ in sends
+            for size, op in self._transfers(nbytes, mode)
         )
 
-    def _transfers(self, send: Send) -> list[tuple[int, str]]:
+    def _transfers(self, nbytes: int, mode: str) -> list[tuple[int, str]]:
         """Return the bytes and the direction of all that goes from sender to receiver."""
-        if send.nbytes <= self._eager_bytes and send.mode != "synchronous":
-            return [(send.nbytes, WRITE)]
-        return [(CONTROL_BYTES, WRITE), (send.nbytes, self._rendezvous)]
+        if nbytes <= self._eager_bytes and mode != "synchronous":
+            return [(nbytes, WRITE)]
+        return [(CONTROL_BYTES, WRITE), (nbytes, self._rendezvous)]
 
     def send(self, send: Send) -> None:
         """Start a message."""
-        source, number, dest, _, _, nbytes, mode, _ = send
+        source, number, _, dest, _, _, nbytes, mode, _ = send
         eager = nbytes <= self._eager_bytes and mode != "synchronous"
         letter = self._mailbox.write_letter(send, eager)
         leaves = None
@@ -119,7 +121,7 @@ class Protocol:
         return letter is not None
 
     def _arrived(self, letter: Letter) -> None:
-        self._stir(letter.send.dest)
+        self._stir(letter.dest)
         for visible in self._mailbox.arrive(letter):
             receive, probes = self._mailbox.deliver(visible)
             for probe in probes:
@@ -132,45 +134,41 @@ class Protocol:
         if letter.eager:
             self._received(met)
             return
-        send = letter.send
-        source, dest = self._endpoints[send.rank], self._endpoints[send.dest]
+        source, dest, number, nbytes = letter.source, letter.dest, letter.number, letter.nbytes
+        here, there = self._endpoints[source], self._endpoints[dest]
         if self._rendezvous == "read":
-            event = send.rank, send.dest, send.number, 3, self._moved, met
-            self._network.read(source, dest, send.nbytes, event, "data")
+            event = source, dest, number, 3, self._moved, met
+            self._network.read(here, there, nbytes, event, "data")
         else:
-            granted = send.rank, send.dest, send.number, 2, self._granted, met
-            self._network.write(dest, source, CONTROL_BYTES, None, granted, "grant")
+            granted = source, dest, number, 2, self._granted, met
+            self._network.write(there, here, CONTROL_BYTES, None, granted, "grant")
 
     def _granted(self, met: Met) -> None:
         letter, _ = met
-        send, ends, leaves = letter.send, self._endpoints, None
-        key = send.rank, send.dest, send.number
-        if send.mode != "buffered":
-            leaves = (*key, 1, self._sent, letter)
-        arrives = (*key, 2, self._received, met)
-        source, dest = ends[send.rank], ends[send.dest]
-        self._network.write(source, dest, send.nbytes, leaves, arrives, "data")
+        source, dest, number = letter.source, letter.dest, letter.number
+        leaves = None if letter.buffered else (source, dest, number, 1, self._sent, letter)
+        arrives = source, dest, number, 2, self._received, met
+        here, there = self._endpoints[source], self._endpoints[dest]
+        self._network.write(here, there, letter.nbytes, leaves, arrives, "data")
 
     def _moved(self, met: Met) -> None:
         letter, _ = met
         self._received(met)
-        if letter.send.mode != "buffered":
+        if not letter.buffered:
             self._sent(letter)
 
     def _sent(self, letter: Letter) -> None:
-        send = letter.send
-        source = send.rank
-        self._complete((source, send.number, source, send.tag, send.nbytes, None, -1, "sent"))
+        source = letter.source
+        done = source, letter.number, source, letter.tag, letter.nbytes, None, -1, "sent"
+        self._complete(done)
 
     def _received(self, met: Met) -> None:
-        letter, receive = met
-        source, number, _, tag, _, nbytes, _, wire = letter.send
-        outcome = "received" if receive.room < 0 or nbytes <= receive.room else "truncated"
-        key = source, number
-        self._complete((receive.rank, receive.number, source, tag, nbytes, key, wire, outcome))
+        letter, (rank, number, _, _, _, _, room, _) = met
+        source, nbytes = letter.source, letter.nbytes
+        outcome = "received" if room < 0 or nbytes <= room else "truncated"
+        key = source, letter.number
+        self._complete((rank, number, source, letter.tag, nbytes, key, letter.wire, outcome))
 
     def _seen(self, probe: Probe, letter: Letter) -> None:
-        send, key = letter.send, letter.key
-        self._complete(
-            (probe.rank, probe.number, send.rank, send.tag, send.nbytes, key, -1, "found")
-        )
+        source, tag, nbytes = letter.source, letter.tag, letter.nbytes
+        self._complete((probe.rank, probe.number, source, tag, nbytes, letter.key, -1, "found"))

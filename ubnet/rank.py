@@ -15,7 +15,15 @@ from ubnet.errors import OptionError, UbnetError
 from ubnet.message import (
     ANY,
     ANY_SIZE,
-    Block,
+    BLOCK,
+    CANCEL,
+    JOIN,
+    LEAVE,
+    POLL,
+    PROBE,
+    RECEIVE,
+    SEND,
+    SLEEP,
     Buffer,
     Cancel,
     Collective,
@@ -27,11 +35,8 @@ from ubnet.message import (
     Phantom,
     Poll,
     Probe,
-    Receive,
-    Send,
     Sleep,
     landing,
-    record,
 )
 from ubnet.units import PS_PER_S
 
@@ -171,8 +176,7 @@ class Rank:
             raise OptionError(f"mode is {mode!r}; allowed: {', '.join(CALLS)}")
         nbytes, wire = host.keep_payload(self.number, number, dest, data, mode)
         pending = self.open[number] = Pending(number, CALLS[mode], dest, tag, context)
-        send = self.number, number, dest, tag, context, nbytes, mode, wire
-        host.posts.append(record(Send, send))
+        host.posts.append((self.number, number, SEND, dest, tag, context, nbytes, mode, wire))
         return pending
 
     def irecv(
@@ -186,8 +190,7 @@ class Rank:
         into = landing(into)
         pending = self.open[number] = Pending(number, "recv", source, tag, context, into)
         room = ANY_SIZE if into is None else into.nbytes
-        receive = self.number, number, source, tag, context, room, None
-        host.posts.append(record(Receive, receive))
+        host.posts.append((self.number, number, RECEIVE, source, tag, context, room, None))
         return pending
 
     def imrecv(self, message: Message, into: Buffer | Phantom | None = None) -> Pending:
@@ -195,7 +198,7 @@ class Rank:
         envelope, into = message.envelope, landing(into)
         pending = Pending(self._begin(), "mrecv", envelope.source, envelope.tag, 0, into)
         room = ANY_SIZE if into is None else into.nbytes
-        receive = Receive(self.number, pending.number, -1, -1, 0, room, message.key)
+        receive = self.number, pending.number, RECEIVE, ANY, ANY, 0, room, message.key
         self.host.post(receive, pending)
         return pending
 
@@ -267,7 +270,7 @@ class Rank:
 
     def cancel(self, pending: Pending) -> None:
         """Withdraw a receive that nothing has met yet; other operations go on."""
-        self.host.post(Cancel(self.number, self._begin(), pending.number), None)
+        self.host.post(Cancel(self.number, self._begin(), CANCEL, pending.number), None)
 
     def start(self, collective: Collective) -> Pending:
         """Start a collective call; it is done when this rank's own part is."""
@@ -277,6 +280,7 @@ class Rank:
             Join(
                 self.number,
                 pending.number,
+                JOIN,
                 collective.context,
                 collective.group,
                 collective.op,
@@ -300,8 +304,8 @@ class Rank:
         pending = Pending(self._begin(), call, ANY, ANY, context)
         part = pickle.dumps(value)
         self.host.count_call(self.number, context)
-        join = Join(self.number, pending.number, context, group, call, (), None, part, 0, False)
-        self.host.post(join, pending)
+        head = self.number, pending.number, JOIN
+        self.host.post(Join(*head, context, group, call, (), None, part, 0, False), pending)
         self.finish([pending])
         return [pickle.loads(part) for part in pending.data]
 
@@ -321,7 +325,7 @@ class Rank:
     def abort(self, status: int, reason: str) -> NoReturn:
         """End the world with a status, and with the reason as the report if that is 0."""
         failure = "" if status else reason
-        self.host.post(Leave(self.number, self._begin(), status, failure), None)
+        self.host.post(Leave(self.number, self._begin(), LEAVE, status, failure), None)
         self._switch("abort", ())
         raise UbnetError(f"rank {self.number} went on after it had ended the world: {reason}")
 
@@ -329,8 +333,8 @@ class Rank:
         self, call: str, source: int, tag: int, context: int, *, take: bool, wait: bool
     ) -> Message | None:
         pending = Pending(self._begin(), call, source, tag, context)
-        probe = Probe(self.number, pending.number, source, tag, context, take, wait, self._fresh)
-        self.host.post(probe, pending)
+        head = self.number, pending.number, PROBE
+        self.host.post(Probe(*head, source, tag, context, take, wait, self._fresh), pending)
         self._running += 1
         self._block([pending], "all")
         self._fresh = wait or pending.data is not None
@@ -355,11 +359,11 @@ class Rank:
         self._sleep(round(used * self.host.compute_scale * PS_PER_S), self._next())
 
     def _sleep(self, duration_ps: int, number: int) -> None:
-        self.host.post(Sleep(self.number, number, duration_ps), None)
+        self.host.post(Sleep(self.number, number, SLEEP, duration_ps), None)
         self._switch("compute", ())
 
     def _poll(self, kind: str, pendings: Sequence[Pending]) -> None:
-        self.host.post(Poll(self.number, self._next(), kind, self._fresh), None)
+        self.host.post(Poll(self.number, self._next(), POLL, kind, self._fresh), None)
         self._fresh = False
         self._switch(kind, pendings)
 
@@ -371,7 +375,7 @@ class Rank:
         else:
             targets = tuple([p.number for p in pendings])
             waits_in = f"wait {how}"
-        self.host.posts.append(record(Block, (self.number, self._running, targets, how)))
+        self.host.posts.append((self.number, self._running, BLOCK, targets, how))
         self._switch(waits_in, pendings)
 
     def _switch(self, waits_in: str, pendings: Sequence[Pending]) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from ubnet.access import ATOMIC, EVERYBODY, GET, PUT, Access, Lock, Reach, Unlock
 from ubnet.exposure import Exposure
-from ubnet.message import Buffer, Pending
+from ubnet.message import LOCK, REACH, UNLOCK, Buffer, Pending
 from ubnet.phantom import Phantom
 from ubnet.rank import Rank
 
@@ -95,6 +95,7 @@ class Window:
         reach = Reach(
             origin,
             whole.number,
+            REACH,
             local.number if way == PUT else -1,
             self.number,
             target,
@@ -115,7 +116,7 @@ class Window:
         pending = self._rank.begin("lock", target, self.number)
         home = self._home if target == EVERYBODY else target
         origin = self._rank.number
-        post = Lock(origin, pending.number, self.number, target, exclusive, home)
+        post = Lock(origin, pending.number, LOCK, self.number, target, exclusive, home)
         self._rank.host.post(post, pending)
         return pending
 
@@ -123,7 +124,7 @@ class Window:
         """Give a lock back; the accesses under it must have ended."""
         pending = self._rank.begin("unlock", target, self.number)
         home = self._home if target == EVERYBODY else target
-        post = Unlock(self._rank.number, pending.number, self.number, target, home)
+        post = Unlock(self._rank.number, pending.number, UNLOCK, self.number, target, home)
         self._rank.host.post(post, pending)
         return pending
 

@@ -153,11 +153,12 @@ class World:
             raise
 
     def _drive(self) -> WorldEnd:
+        host = self.host
         while True:
-            outcome = self._step(self.host.run_round())
+            outcome = self._step(host.run_round())
             if isinstance(outcome, WorldEnd):
                 return outcome
-            self.host.apply(outcome)
+            host.apply(outcome)
 
     def _step(self, posts: list[Post]) -> Delivery | WorldEnd:
         processes = self._processes

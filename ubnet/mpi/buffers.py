@@ -56,9 +56,9 @@ def read_spec(message: Any, *, writable: bool, rank: int = 0, blocks: int = 0) -
     if isinstance(message, np.ndarray) and message.dtype.char in PLAIN and not blocks:
         view = message.data
         datatype = PLAIN.get(view.format)  # None where the order of bytes is another
-        if datatype is not None and view.c_contiguous and view.nbytes and rank != PROC_NULL:
-            if not (writable and view.readonly):
-                return Spec.dense_run(view.cast("B"), message.size, datatype)
+        allowed = view.c_contiguous and view.nbytes and not (writable and view.readonly)
+        if datatype is not None and allowed and rank != PROC_NULL:
+            return Spec.dense_run(view.cast("B"), message.size, datatype)
     memory, count, datatype = read_run(message, writable=writable, rank=rank, blocks=blocks)
     return Spec(memory, count, datatype)
 
