@@ -30,9 +30,9 @@ from ubnet.unhindered import Unhindered
 
 Event = tuple[int, int, int, int, Callable[[Any], None], Any]
 """Something that happens at an instant: the ranks that it comes from and goes to, the running
-number that the source gave to what happens, and its order among events of the same three numbers, by
-which events of one instant are sorted; then what takes the event, and what that is called with. A
-plain tuple: every message has two."""
+number that the source gave to it, and its order among events of the same three numbers, by which
+events of one instant are sorted; then what takes the event, and what that is called with. A plain
+tuple: every message has two."""
 
 
 class Follower(Protocol):
