@@ -320,6 +320,17 @@ def _look_again(clock: I8, links: Table, link: Int) -> None:
 
 
 @inner_kernel
+def _set_due(lists: Table, blocks: Table, place: Int, due_ps: Int) -> None:
+    """Set the end of the active flow at a place; its block is looked through if its first goes."""
+    block = place >> BLOCK_BITS
+    if lists[place].due_ps == blocks[block].first_ps and due_ps > blocks[block].first_ps:
+        blocks[block].dirty = 1
+    elif due_ps < blocks[block].first_ps:
+        blocks[block].first_ps = due_ps
+    lists[place].due_ps = due_ps
+
+
+@inner_kernel
 def _activate(
     clock: I8,
     flows: Table,
@@ -337,8 +348,10 @@ def _activate(
     flows[flow].position = place
     flows[flow].row = -1
     lists[place].active = flow
+    if place & ((1 << BLOCK_BITS) - 1) == 0:
+        blocks[place >> BLOCK_BITS].first_ps = NEVER
+        blocks[place >> BLOCK_BITS].dirty = 0
     lists[place].due_ps = NEVER
-    blocks[place >> BLOCK_BITS].dirty = 1
     clock[ODD_FLOWS] += flows[flow].odd
     clock[HOPS] += flows[flow + 1].first_hop - flows[flow].first_hop
     for h in range(flows[flow].first_hop, flows[flow + 1].first_hop):
@@ -369,9 +382,8 @@ def _deactivate(
     place = flows[flow].position
     last = lists[clock[ACTIVE]].active
     lists[place].active = last
-    lists[place].due_ps = lists[clock[ACTIVE]].due_ps
-    blocks[place >> BLOCK_BITS].dirty = 1
-    blocks[clock[ACTIVE] >> BLOCK_BITS].dirty = 1
+    _set_due(lists, blocks, place, lists[clock[ACTIVE]].due_ps)
+    _set_due(lists, blocks, clock[ACTIVE], NEVER)
     flows[last].position = place
     flows[flow].position = -1
     clock[ODD_FLOWS] -= flows[flow].odd
@@ -474,9 +486,8 @@ def _set_rate(
     flows[flow].since_ps = now
     flows[flow].rate = rate
     duration = left / rate * PS_PER_S
-    place = flows[flow].position
-    blocks[place >> BLOCK_BITS].dirty = 1
-    lists[place].due_ps = now + int(duration + ROUND_UP) if duration < 4e18 else NEVER
+    due_ps = now + int(duration + ROUND_UP) if duration < 4e18 else NEVER
+    _set_due(lists, blocks, flows[flow].position, due_ps)
 
 
 @inner_kernel

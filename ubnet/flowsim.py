@@ -368,6 +368,10 @@ class FlowSim:
             ended.sort()
         return ended
 
+    def unwatch(self) -> None:
+        """Watch no flow any more of those that were posted so far."""
+        self._engine.flows.watch[: self._clock[allocator.ROWS]] = 0
+
     def link_rate(self) -> NDArray[np.float64]:
         """Return what each link carries now, in bytes/s, shares counted; shape (links,)."""
         self.next_event()

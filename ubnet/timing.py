@@ -10,6 +10,7 @@ from ubnet.fabric import Fabric, Floats
 from ubnet.flowsim import FlowSim
 from ubnet.idle_time import choose_transport
 from ubnet.memory import capacity_with_memory, resource_name
+from ubnet.portions import Portions
 from ubnet.schedule import Schedule
 from ubnet.schedule_flows import ScheduleFlows, schedule_flows
 from ubnet.transport import READ, WRITE, FlowColumns, Transport
@@ -117,17 +118,15 @@ def time_schedule(
         chosen, reason = fabric.transport(transport), "given"
     flows = schedule_flows(schedule, fabric, place, itemsize, chosen, op)
     capacity = capacity_with_memory(fabric)
-    engine = FlowSim(capacity)
-    engine.post(**flows.post_arguments())
-    engine.run()
-    finish = engine.finish_ps
-    time_ps = int(finish[flows.rank_end].max(initial=0))
+    finish = Portions.of(flows).run(flows, FlowSim(capacity))
+    rank_end_ps = _rank_ends(flows, finish)
+    time_ps = int(rank_end_ps.max(initial=0))
     carried = resource_bytes(flows.columns, len(capacity))
     bound_ps, busiest = lower_bound(flows.columns, carried, capacity)
     used = carried[busiest] / capacity[busiest] if busiest >= 0 else 0.0
     return Timing(
         time_ps=time_ps,
-        rank_end_ps=finish[flows.rank_end],
+        rank_end_ps=rank_end_ps,
         op_end_ps=finish[flows.done_flow],
         transport=chosen.name,
         reason=reason,
@@ -136,6 +135,16 @@ def time_schedule(
         busiest=resource_name(fabric, busiest) if busiest >= 0 else "",
         busiest_utilisation=float(used * PS_PER_S / time_ps) if time_ps else 0.0,
     )
+
+
+def _rank_ends(flows: ScheduleFlows, finish: Ints) -> Ints:
+    """Return when each rank has sent and received everything, by the ends of its flows."""
+    ptr = flows.dep_ptr[flows.rank_end[0] :]
+    ends = np.zeros(len(ptr) - 1, dtype=np.int64)
+    some = np.flatnonzero(np.diff(ptr))
+    if len(some):
+        ends[some] = np.maximum.reduceat(finish[flows.dep[ptr[0] :]], ptr[some] - ptr[0])
+    return ends
 
 
 def pick_transport(
