@@ -1,8 +1,7 @@
 """How long it takes to build and to time every algorithm of every operation on 768 ranks.
 
 ``python bench/building.py`` prints one table, CPU seconds of this process in its parts: building
-the schedule, turning it into flows, giving these to the engine, running them; beside them the time
-that passes. ``--ranks``, ``--sizes``, ``--ops`` and ``--algo`` make it shorter. Two more rows are
+the schedule, turning it into flows, running these; beside them the time that passes. ``--ranks``, ``--sizes``, ``--ops`` and ``--algo`` make it shorter. Two more rows are
 bars of the flow engine itself: the direct all-to-all with 64 KiB a pair (589,056 flows, 0.5 s) and
 the ring all_reduce (3 s), both the way that everybody does it. Exit status 1 where a case takes
 longer than is allowed: 3 s, or its bar.
@@ -22,6 +21,7 @@ from ubnet.fabric import Fabric, Ints
 from ubnet.fabrics import load_fabric
 from ubnet.flowsim import FlowSim
 from ubnet.memory import capacity_with_memory
+from ubnet.portions import Portions
 from ubnet.timing import pick_transport, schedule_flows, time_schedule
 from ubnet.units import format_size, parse_size
 
@@ -51,10 +51,7 @@ def parts(
     transport, _ = pick_transport(schedule, fabric, places, 4)
     flows = schedule_flows(schedule, fabric, places, 4, transport)
     took.append(watch())
-    engine = FlowSim(capacity_with_memory(fabric))
-    engine.post(**flows.post_arguments())
-    took.append(watch())
-    engine.run()
+    Portions.of(flows).run(flows, FlowSim(capacity_with_memory(fabric)))
     took.append(watch())
     return len(schedule), took
 
@@ -80,7 +77,7 @@ def main() -> None:
     given = parser.parse_args()
     fabric, places = load_fabric("cloudmatrix384"), np.arange(given.ranks)
     parts(OPERATIONS["all_reduce"], "ring", fabric, places[:8], 1000)  # loads the kernels
-    heads = ("build", "flows", "post", "run", "CPU s", "wall s")
+    heads = ("build", "flows", "run", "CPU s", "wall s")
     print(f"{'operation':17s}{'algorithm':20s}{'size':>8s}{'operations':>12s}", end="")
     print("".join(f"{head:>8s}" for head in heads))
     slow = []

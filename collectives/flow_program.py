@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ubnet.fabric import Floats, Ints
+from ubnet.flow_kinds import FlowKinds
 from ubnet.flowsim import simulate_flows
 from ubnet.schedule_flows import ScheduleFlows
 from ubnet.timing import lower_bound, resource_bytes
@@ -126,16 +127,19 @@ class FlowProgram:
         done_flow : ndarray of int64, shape (operations,)
             The id with which each operation of the schedule has ended.
         """
-        whole = self._whole()
+        whole, dep = self._whole(), np.concatenate(self._deps)
+        nobody = np.zeros(self.size - self.ranks, dtype=np.int64)
         columns = replace(whole, startup_ps=whole.startup_ps + np.concatenate(self._delays))
         return ScheduleFlows(
-            columns,
+            FlowKinds(columns, np.arange(self.size, dtype=np.int32)),
             np.concatenate([[0], np.cumsum(np.concatenate(self._waits))]),
-            np.concatenate(self._deps),
+            dep,
+            np.zeros(len(dep), dtype=bool),
             operations=self.size - self.ranks,
             passes=0,
             done_flow=done_flow,
-            flow_ranks=np.zeros((self.size, 2), dtype=np.int64),
+            op_ranks=(nobody, nobody),
+            pass_rank=nobody[:0],
             weight=np.concatenate(self._weights),
         )
 
@@ -177,15 +181,5 @@ class FlowProgram:
         """Return all stages as one, put in the place of the single ones."""
         parts = self._columns
         if len(parts) > 1:
-            lengths = np.concatenate([np.diff(c.route_ptr) for c in parts])
-            whole = FlowColumns(
-                nbytes=np.concatenate([c.nbytes for c in parts]),
-                startup_ps=np.concatenate([c.startup_ps for c in parts]),
-                route_ptr=np.concatenate([[0], np.cumsum(lengths)]),
-                route_link=np.concatenate([c.route_link for c in parts]),
-                route_share=np.concatenate([c.route_share for c in parts]),
-                rate_cap=np.concatenate([c.rate_cap for c in parts]),
-                latency_ps=np.concatenate([c.latency_ps for c in parts]),
-            )
-            self._columns = [whole]
+            self._columns = [FlowColumns.joined(parts)]
         return self._columns[0]

@@ -58,14 +58,3 @@ def take_rows(ptr: Ints, rows: Ints) -> tuple[Ints, Ints]:
     taken = pointers(ptr[rows + 1] - first)
     entries = np.arange(taken[-1]) + np.repeat(first - taken[:-1], np.diff(taken))
     return taken, entries
-
-
-def row_lengths(ptr: Ints, kept: NDArray[np.bool_]) -> Ints:
-    """Return how many entries of each row are kept.
-
-    >>> row_lengths(np.array([0, 2, 2, 5]), np.array([True, False, True, True, False]))
-    array([1, 0, 2])
-    """
-    before = np.zeros(len(kept) + 1, dtype=np.int64)
-    np.cumsum(kept, out=before[1:])
-    return np.diff(before[ptr])

@@ -8,31 +8,27 @@ engine and begins when the data is there. Transfers of one step share it as ever
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ubnet.compressed_rows import pointers
 from ubnet.fabric import Ints
+from ubnet.jit import kernel
 from ubnet.schedule import Schedule
 
 
 @dataclass(frozen=True, eq=False)
 class EngineOrder:
-    """Which transfer's bytes follow which: those of the step before on the same engine.
+    """Which transfers' bytes follow which: those of the step before on the same engine.
 
     Attributes
     ----------
-    held : ndarray of int64
-        The transfers that keep an order, ascending.
-    count : ndarray of int64, shape (held,)
-        How many each of them follows.
+    count : ndarray of int64, shape (operations,)
+        How many each of the operations follows.
     earlier : ndarray of int64, shape (sum of counts,)
         These, row by row.
     """
 
-    held: Ints
     count: Ints
     earlier: Ints
 
@@ -45,67 +41,52 @@ class EngineOrder:
         schedule : Schedule
             What is done.
         engine : ndarray of int64, shape (operations,)
-            A number for what each transfer has to itself while it moves: the engine of a rank, or
-            its link inside the package; -1 for all else.
+            A number from 0 on for what each transfer has to itself while it moves: the engine of a
+            rank, or its link inside the package; -1 for all else.
         """
-        held = np.flatnonzero(engine >= 0)
-        keys = [
-            _small(column[held])
-            for column in (engine, schedule.step - schedule.step.min(initial=0))
-        ]
-        queue = np.lexsort(keys[::-1])
-        turns = np.zeros(len(queue), dtype=bool)
-        turns[:1] = True
-        for key in keys:
-            turns[1:] |= np.diff(key[queue]) != 0
-        first = np.flatnonzero(turns)
-        size = np.diff(first, append=len(queue))
-        follows = np.zeros(len(first), dtype=bool)
-        follows[1:] = np.diff(keys[0][queue[first]]) == 0
-        # Behind each transfer of a turn come all of the turn before.
-        before = np.repeat(np.where(follows, np.roll(size, 1), 0), size)
-        begin = np.repeat(np.repeat(np.roll(first, 1), size), before)
-        number = np.arange(len(begin)) - np.repeat(np.cumsum(before) - before, before)
-        count = np.empty(len(held), dtype=np.int64)
-        count[queue] = before
-        place = np.repeat(pointers(count)[queue], before) + number
-        earlier = np.empty(len(begin), dtype=np.int64)
-        earlier[place] = held[queue[begin + number]]
-        return cls(held, count, earlier)
+        step = schedule.step
+        queue = np.flatnonzero(engine >= 0)
+        if (np.diff(step[queue]) < 0).any():
+            queue = queue[np.argsort(step[queue], kind="stable")]
+        return cls(*_turns(engine, step, queue, int(engine.max(initial=-1)) + 1))
 
     @classmethod
-    def none(cls) -> "EngineOrder":
+    def none(cls, operations: int) -> "EngineOrder":
         """Return an order that nothing keeps."""
-        return cls(*np.zeros((3, 0), dtype=np.int64))
-
-    def added_to(self, ptr: Ints, dep: Ints) -> tuple[Ints, Ints, NDArray[np.bool_]]:
-        """Return what each flow waits for with the order in it, and which of these are gates.
-
-        Parameters
-        ----------
-        ptr, dep : ndarray of int64
-            What the flows wait for without any order, in compressed rows; the operations first.
-        """
-        before = np.zeros(len(ptr), dtype=np.int64)
-        before[self.held + 1] = self.count
-        ptr = ptr + np.cumsum(before, out=before)
-        gate = np.zeros(len(dep) + len(self.earlier), dtype=bool)
-        gate[_lasts(ptr[self.held + 1], self.count)] = True
-        made = np.empty(len(gate), dtype=np.int64)
-        made[gate], made[~gate] = self.earlier, dep
-        return ptr, made, gate
+        return cls(np.zeros(operations, dtype=np.int64), np.zeros(0, dtype=np.int64))
 
 
-def _lasts(end: Ints, count: Ints) -> Ints:
-    """Return the last so many places before each end.
+@kernel
+def _turns(engine: Ints, step: NDArray[np.int32], queue: Ints, engines: int) -> tuple[Ints, Ints]:
+    """Return how many operations each one follows, and which: all of its engine's last turn.
 
-    >>> _lasts(np.array([4, 9]), np.array([1, 2]))
-    array([3, 7, 8])
+    `queue` holds the transfers, step by step.
     """
-    first = np.repeat(end - np.cumsum(count), count)
-    return first + np.arange(len(first))
-
-
-def _small(values: NDArray[np.integer[Any]]) -> NDArray[np.integer[Any]]:
-    """Return numbers from 0 on in the smallest type: numpy sorts two bytes much faster."""
-    return values.astype(np.min_scalar_type(int(values.max(initial=0))))
+    count = np.zeros(len(engine), np.int64)
+    now, size, size_before = np.zeros((3, engines), np.int64)
+    for op in queue:
+        of = engine[op]
+        if size[of] == 0 or step[op] != now[of]:
+            now[of], size_before[of], size[of] = step[op], size[of], 0
+        size[of] += 1
+        count[op] = size_before[of]
+    place = np.zeros(len(engine) + 1, np.int64)
+    for op in range(len(engine)):
+        place[op + 1] = place[op] + count[op]
+    earlier = np.empty(place[-1], np.int64)
+    # The transfers of a turn are a list from its first to its last.
+    first, last, first_before = np.full((3, engines), -1)
+    following = np.full(len(engine), -1, np.int32)
+    for op in queue:
+        of = engine[op]
+        if first[of] < 0 or step[op] != step[last[of]]:
+            first_before[of], first[of] = first[of], op
+        else:
+            following[last[of]] = op
+        last[of] = op
+        other = first_before[of]
+        while other >= 0:
+            earlier[place[op]] = other
+            place[op] += 1
+            other = np.int64(following[other])
+    return count, earlier

@@ -3,8 +3,9 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from ubnet.compressed_rows import pointers, row_lengths
+from ubnet.compressed_rows import pointers
 from ubnet.engine_order import EngineOrder
+from ubnet.jit import kernel
 from ubnet.memory_pass import MemoryPasses
 from ubnet.schedule import Schedule
 from ubnet.transport import WRITE
@@ -15,7 +16,7 @@ Mask = NDArray[np.bool_]
 
 def flow_waits(
     schedule: Schedule, passes: MemoryPasses, done: Ints, order: EngineOrder, op: str
-) -> tuple[Ints, Ints]:
+) -> tuple[Ints, Ints, Mask]:
     """Return what every flow waits for, in compressed rows: operations, passes, ends of ranks.
 
     Parameters
@@ -30,43 +31,66 @@ def flow_waits(
         Which transfers' bytes follow which.
     op : {"write", "read"}
         Who drives each transfer.
+
+    Returns
+    -------
+    ptr, dep : ndarray of int64
+    gate : ndarray of bool, shape of `dep`
+        Those that hold back the bytes alone: the order.
     """
     s = schedule
-    lengths = np.diff(s.dep_ptr)
-    given = (lengths == 0) & ~s.transfers & ~s.reduces
-    awaited_by_src, awaited_by_dst, own = _awaited(s, lengths)
-    (awaited_by_src if op == WRITE else awaited_by_dst)[order.earlier] = True
-    end_ptr, end_dep = _rank_ends(s, passes, awaited_by_src | given, awaited_by_dst | given)
-    # What is there from the beginning on one of a flow's own ranks need not be waited for.
-    needed = ~(own & given[s.dep])
+    given = (np.diff(s.dep_ptr) == 0) & ~s.transfers & ~s.reduces
+    ptr, dep, gate, *awaited = _op_waits(
+        s.dep_ptr, s.dep, s.src, s.dst, given, done, order.count, order.earlier
+    )
+    awaited[0 if op == WRITE else 1][order.earlier] = True
+    end_ptr, end_dep = _rank_ends(s, passes, *(mask | given for mask in awaited))
     arrived = passes.member[np.argsort(passes.number, kind="stable")]
-    rows = [
-        row_lengths(s.dep_ptr, needed),
-        np.bincount(passes.number, minlength=len(passes.rank)),
-        np.diff(end_ptr),
-    ]
-    dep = np.concatenate([done[s.dep[needed]], arrived, end_dep])
-    return pointers(np.concatenate(rows)), dep
+    sizes = np.bincount(passes.number, minlength=len(passes.rank))
+    rows = [np.diff(ptr), sizes, np.diff(end_ptr)]
+    dep = np.concatenate([dep, arrived, end_dep])
+    gates = np.zeros(len(dep), dtype=bool)
+    gates[: len(gate)] = gate
+    return pointers(np.concatenate(rows)), dep, gates
 
 
-def _awaited(schedule: Schedule, lengths: Ints) -> tuple[Mask, Mask, Mask]:
-    """Return for which operations another one of the same rank waits, and a mask of dependencies.
+@kernel
+def _op_waits(
+    dep_ptr: Ints,
+    dep: Ints,
+    src: Ints,
+    dst: Ints,
+    given: Mask,
+    done: Ints,
+    follows: Ints,
+    earlier: Ints,
+) -> tuple[Ints, Ints, Mask, Mask, Mask]:
+    """Return what the operations wait for, its gates, and who is awaited on its own ranks.
 
-    The first mask is for the source of each operation, the second for its destination; the third
-    says which dependencies are on an operation whose source takes part in what waits.
+    What is given from the beginning on one of an operation's ranks is not waited for. The last two
+    say for which operations another one of the same rank waits: of the source, the destination.
     """
-    s = schedule
-    narrow = np.min_scalar_type(s.ranks)
-    ends = s.src.astype(narrow), s.dst.astype(narrow)
-    later = [np.repeat(end, lengths) for end in ends]
-    masks = []
-    for end in ends:
-        rank = end[s.dep]
-        same = (rank == later[0]) | (rank == later[1])
-        awaited = np.zeros(len(s), dtype=bool)
-        awaited[s.dep[same]] = True
-        masks += [awaited, same]
-    return masks[0], masks[2], masks[1]
+    ptr = np.zeros(len(src) + 1, np.int64)
+    made = np.empty(len(dep) + len(earlier), np.int64)
+    gate = np.zeros(len(made), np.bool_)
+    by_src, by_dst = np.zeros(len(src), np.bool_), np.zeros(len(src), np.bool_)
+    at, taken = 0, 0
+    for op in range(len(src)):
+        for j in range(dep_ptr[op], dep_ptr[op + 1]):
+            before = dep[j]
+            of_src = src[before] == src[op] or src[before] == dst[op]
+            by_src[before] |= of_src
+            by_dst[before] |= dst[before] == src[op] or dst[before] == dst[op]
+            if not (of_src and given[before]):
+                made[at] = done[before]
+                at += 1
+        for _ in range(follows[op]):
+            made[at] = earlier[taken]
+            gate[at] = True
+            at += 1
+            taken += 1
+        ptr[op + 1] = at
+    return ptr, made[:at], gate[:at], by_src, by_dst
 
 
 def _rank_ends(

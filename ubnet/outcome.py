@@ -7,8 +7,6 @@ flow engine once, when it happens to be so, and repeated from then on.
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
 from ubnet.fabric import Floats
 from ubnet.schedule_flows import ScheduleFlows
 
@@ -33,11 +31,7 @@ class Outcome:
 
     def carried(self, resources: int) -> Floats:
         """Return what each resource carries, in bytes times share."""
-        columns = self.flows.columns
-        nbytes = np.repeat(columns.nbytes, np.diff(columns.route_ptr)) * columns.route_share
-        sums = np.bincount(columns.route_link, nbytes, resources)
-        total: Floats = sums.astype(np.float64, copy=False)
-        return total
+        return self.flows.kinds.resource_bytes(resources)
 
 
 @dataclass(slots=True)

@@ -5,15 +5,17 @@ one of zero bytes per rank that ends when all that the rank sends or receives ha
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ubnet.compressed_rows import number_of, owners, take_rows
+from ubnet.compressed_rows import number_of, owners, pointers, take_rows
 from ubnet.engine_order import EngineOrder
 from ubnet.errors import ScheduleError
 from ubnet.fabric import PACKAGE, SELF, Fabric
+from ubnet.flow_kinds import FlowKinds, find_kinds
 from ubnet.flow_waits import flow_waits
 from ubnet.memory import memory_resources
 from ubnet.memory_pass import MemoryPasses
@@ -30,36 +32,39 @@ class ScheduleFlows:
 
     Attributes
     ----------
-    columns : FlowColumns
+    kinds : FlowKinds
         The flows: operations, memory passes, ends of ranks. Local copies and joins have an empty
         route and no bytes.
     dep_ptr, dep : ndarray of int64
         The flows that each waits for; a memory pass comes behind all operations, so that what
         waits for one of its reductions waits for a later row.
+    gate : ndarray of bool, shape of ``dep``
+        The dependencies that hold back the bytes of a flow alone.
     operations, passes : int
         How many flows of each sort there are; the ends of ranks come last.
     done_flow : ndarray of int64, shape (operations,)
         The flow with which an operation has ended: its memory pass, or its own.
-    flow_ranks : ndarray of int64, shape (flows, 2)
-        The ranks that must have arrived before a flow can be posted.
+    op_ranks : two ndarrays of int64, shape (operations,)
+        The ranks of each operation: source and destination.
+    pass_rank : ndarray of int64, shape (passes,)
+        The rank of each memory pass.
     weight : ndarray of float64, shape (flows,), or None
         Weight of each flow where it shares a resource; None: all alike.
-    gate : ndarray of bool, shape of ``dep``, or None
-        The dependencies that hold back the bytes of a flow alone; None: none.
     """
 
-    columns: FlowColumns
+    kinds: FlowKinds
     dep_ptr: Ints
     dep: Ints
+    gate: NDArray[np.bool_]
     operations: int
     passes: int
     done_flow: Ints
-    flow_ranks: Ints
+    op_ranks: tuple[Ints, Ints]
+    pass_rank: Ints
     weight: NDArray[np.float64] | None = None
-    gate: NDArray[np.bool_] | None = None
 
     def __len__(self) -> int:
-        return len(self.columns.nbytes)
+        return len(self.kinds)
 
     def __repr__(self) -> str:
         ranks = len(self.rank_end)
@@ -69,13 +74,34 @@ class ScheduleFlows:
         )
 
     @property
+    def columns(self) -> FlowColumns:
+        """The columns of all flows."""
+        return self.kinds.rows(slice(None))
+
+    @property
     def rank_end(self) -> Ints:
         """The flow that ends when a rank has nothing left to send or receive, shape (ranks,)."""
         return np.arange(self.operations + self.passes, len(self))
 
-    def post_arguments(self) -> dict[str, Any]:
-        """Return the arguments of `FlowSim.post` for all flows at once, on an engine of its own."""
-        c = self.columns
+    @cached_property
+    def flow_ranks(self) -> Ints:
+        """The two ranks that must have arrived before a flow can be posted, shape (flows, 2)."""
+        ranks = np.empty((len(self), 2), dtype=np.int64)
+        for column, end in zip(ranks.T, self.op_ranks, strict=True):
+            np.concatenate([end, self.pass_rank, np.arange(len(self.rank_end))], out=column)
+        return ranks
+
+    def post_arguments(self, flows: int | None = None) -> dict[str, Any]:
+        """Return the arguments of `FlowSim.post` for all flows at once, on an engine of its own.
+
+        Parameters
+        ----------
+        flows : int, optional
+            Only so many, from the first on; they wait for none of the others.
+        """
+        n = len(self) if flows is None else flows
+        c = self.kinds.rows(slice(n))
+        waits = slice(self.dep_ptr[n])
         return {
             "nbytes": c.nbytes,
             "route_ptr": c.route_ptr,
@@ -83,10 +109,10 @@ class ScheduleFlows:
             "route_share": c.route_share,
             "rate_cap": c.rate_cap,
             "startup_ps": c.startup_ps,
-            "dep_ptr": self.dep_ptr,
-            "dep": self.dep,
-            "gate": self.gate,
-            "weight": self.weight,
+            "dep_ptr": self.dep_ptr[: n + 1],
+            "dep": self.dep[waits],
+            "gate": self.gate[waits],
+            "weight": None if self.weight is None else self.weight[:n],
         }
 
     def select(self, flows: Ints, first: int, posted: Ints) -> dict[str, Any]:
@@ -107,8 +133,7 @@ class ScheduleFlows:
         ScheduleError
             If a flow waits for one that is neither posted nor selected.
         """
-        c = self.columns
-        route_ptr, hops = take_rows(c.route_ptr, flows)
+        c = self.kinds.rows(flows)
         dep_ptr, edges = take_rows(self.dep_ptr, flows)
         posted[flows] = np.arange(first, first + len(flows))
         dep = posted[self.dep[edges]]
@@ -118,15 +143,15 @@ class ScheduleFlows:
                 f"flow {flow} waits for flows that are not posted; select them first or together"
             )
         return {
-            "nbytes": c.nbytes[flows],
-            "route_ptr": route_ptr,
-            "route_link": c.route_link[hops],
-            "route_share": c.route_share[hops],
-            "rate_cap": c.rate_cap[flows],
-            "startup_ps": c.startup_ps[flows],
+            "nbytes": c.nbytes,
+            "route_ptr": c.route_ptr,
+            "route_link": c.route_link,
+            "route_share": c.route_share,
+            "rate_cap": c.rate_cap,
+            "startup_ps": c.startup_ps,
             "dep_ptr": dep_ptr,
             "dep": dep,
-            "gate": None if self.gate is None else self.gate[edges],
+            "gate": self.gate[edges],
             "weight": None if self.weight is None else self.weight[flows],
         }
 
@@ -165,34 +190,26 @@ def schedule_flows(
     check_passes(s)
     place = np.asarray(endpoints, dtype=np.int64)
     moved = np.flatnonzero(s.transfers)
-    src, dst = place[s.src[moved]], place[s.dst[moved]]
     k = fan_out(s, moved, fabric, place, transport, op)
-    transfers = transport.flows(fabric, op, src, dst, s.count[moved] * itemsize, targets=k)
+    transfers = _transfers(s, moved, k, fabric, place, itemsize, transport, op)
     passes = MemoryPasses.of(s)
+    memory = _memory(passes, memory_resources(fabric)[place], itemsize)
     done = np.arange(len(s))
     done[passes.member] = len(s) + passes.number
     order = _engine_order(s, fabric, place, transport, op)
-    waits = flow_waits(s, passes, done, order, op)
-    ptr, dep, gate = order.added_to(*waits) if len(order.held) else (*waits, None)
+    size = len(s) + len(memory) + s.ranks
+    ptr, dep, gate = flow_waits(s, passes, done, order, op)
     return ScheduleFlows(
-        _columns(s, transfers, moved, passes, memory_resources(fabric)[place], itemsize),
+        FlowKinds.among(size, [(moved, transfers), (len(s) + np.arange(len(memory)), memory)]),
         ptr,
         dep,
+        gate,
         operations=len(s),
         passes=len(passes.rank),
         done_flow=done,
-        flow_ranks=_flow_ranks(s, passes),
-        gate=gate,
+        op_ranks=(s.src, s.dst),
+        pass_rank=passes.rank,
     )
-
-
-def _flow_ranks(schedule: Schedule, passes: MemoryPasses) -> Ints:
-    """Return the two ranks of every flow, shape (flows, 2)."""
-    s, everybody = schedule, np.arange(schedule.ranks)
-    ranks = np.empty((len(s) + len(passes.rank) + s.ranks, 2), dtype=np.int64)
-    for column, end in zip(ranks.T, (s.src, s.dst), strict=True):
-        np.concatenate([end, passes.rank, everybody], out=column)
-    return ranks
 
 
 def _engine_order(
@@ -201,7 +218,7 @@ def _engine_order(
     """Return which transfers follow each other on an engine, where the schedule is in order."""
     s = schedule
     if not s.in_order:
-        return EngineOrder.none()
+        return EngineOrder.none(len(s))
     near = fabric.distance(place[s.src], place[s.dst]) <= _own_link(transport)
     engine = (s.src if op == WRITE else s.dst) * 2 + near
     return EngineOrder.of(s, np.where(s.transfers, engine, -1))
@@ -238,33 +255,31 @@ def fan_out(
     return k
 
 
-def _columns(
+def _transfers(
     schedule: Schedule,
-    transfers: FlowColumns,
     moved: Ints,
-    passes: MemoryPasses,
-    memory: Ints,
+    targets: Ints,
+    fabric: Fabric,
+    place: Ints,
     itemsize: int,
-) -> FlowColumns:
-    """Put transfers and passes into the rows of all flows; the others move nothing.
+    transport: Transport,
+    op: str,
+) -> FlowKinds:
+    """Return what moves over the fabric."""
+    src, dst, count = schedule.src[moved], schedule.dst[moved], schedule.count[moved]
+    kind, first = find_kinds(src, dst, count, targets)
+    src, dst, size = place[src[first]], place[dst[first]], count[first] * itemsize
+    return FlowKinds(transport.flows(fabric, op, src, dst, size, targets=targets[first]), kind)
 
-    `memory` is the resource of every rank's memory, -1 where it costs no time.
-    """
-    first_pass = len(schedule)
-    total = first_pass + len(passes.rank) + schedule.ranks
-    touched = memory[passes.rank]
-    costly = np.flatnonzero(touched >= 0)
-    # No more memory than the columns themselves: touching it costs more than filling it.
-    nbytes, startup, latency = np.zeros((3, total), dtype=np.int64)
-    cap, ptr = np.full(total, np.inf), np.zeros(total + 1, dtype=np.int64)
-    hops = ptr[1:]
-    hops[moved] = np.diff(transfers.route_ptr)
-    hops[first_pass + costly] = 1
-    np.cumsum(hops, out=hops)
-    nbytes[moved] = transfers.nbytes
-    nbytes[first_pass + costly] = passes.elements[costly] * itemsize
-    startup[moved], latency[moved] = transfers.startup_ps, transfers.latency_ps
-    cap[moved] = transfers.rate_cap
-    link = np.concatenate([transfers.route_link, touched[costly]])
-    share = np.concatenate([transfers.route_share, np.ones(len(costly))])
-    return FlowColumns(nbytes, startup, ptr, link, share, cap, latency)
+
+def _memory(passes: MemoryPasses, memory: Ints, itemsize: int) -> FlowKinds:
+    """Return the memory passes; `memory` is every rank's, -1 if it takes no time."""
+    kind, first = find_kinds(passes.rank, passes.elements, passes.rank, passes.rank)
+    touched = memory[passes.rank[first]]
+    costs = touched >= 0
+    size = np.where(costs, passes.elements[first] * itemsize, 0)
+    zero, ones = np.zeros(len(first), dtype=np.int64), np.ones(int(costs.sum()))
+    cap = np.full(len(first), np.inf)
+    return FlowKinds(
+        FlowColumns(size, zero, pointers(costs), touched[costs], ones, cap, zero), kind
+    )

@@ -121,8 +121,8 @@ def time_schedule(
     finish = Portions.of(flows).run(flows, FlowSim(capacity))
     rank_end_ps = _rank_ends(flows, finish)
     time_ps = int(rank_end_ps.max(initial=0))
-    carried = resource_bytes(flows.columns, len(capacity))
-    bound_ps, busiest = lower_bound(flows.columns, carried, capacity)
+    carried = flows.kinds.resource_bytes(len(capacity))
+    bound_ps, busiest = lower_bound(flows.kinds.columns, carried, capacity)
     used = carried[busiest] / capacity[busiest] if busiest >= 0 else 0.0
     return Timing(
         time_ps=time_ps,

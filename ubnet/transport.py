@@ -5,12 +5,13 @@ message is *occupancy* of the engine: it widens the flow's share of its engine b
 ``post * engine rate / bytes``, so that equal messages stay equal and share out fairly.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ubnet.compressed_rows import pointers
 from ubnet.errors import NoRoute, OptionError
 from ubnet.fabric import FAR, NODE, PACKAGE, SELF, Fabric, Floats, Ints, Routes
 
@@ -43,6 +44,20 @@ class FlowColumns:
     route_share: Floats
     rate_cap: Floats
     latency_ps: Ints
+
+    @classmethod
+    def joined(cls, parts: Sequence["FlowColumns"]) -> "FlowColumns":
+        """Return the flows of all parts, one part behind the other."""
+        hops = np.concatenate([np.diff(part.route_ptr) for part in parts])
+        return cls(
+            nbytes=np.concatenate([part.nbytes for part in parts]),
+            startup_ps=np.concatenate([part.startup_ps for part in parts]),
+            route_ptr=pointers(hops),
+            route_link=np.concatenate([part.route_link for part in parts]),
+            route_share=np.concatenate([part.route_share for part in parts]),
+            rate_cap=np.concatenate([part.rate_cap for part in parts]),
+            latency_ps=np.concatenate([part.latency_ps for part in parts]),
+        )
 
 
 @dataclass(frozen=True)
