@@ -1,10 +1,11 @@
 """How long it takes to build and to time every algorithm of every operation on 768 ranks.
 
 ``python bench/building.py`` prints one table, CPU seconds of this process in its parts: building
-the schedule, turning it into flows, running these; beside them the time that passes. ``--ranks``, ``--sizes``, ``--ops`` and ``--algo`` make it shorter. Two more rows are
-bars of the flow engine itself: the direct all-to-all with 64 KiB a pair (589,056 flows, 0.5 s) and
-the ring all_reduce (3 s), both the way that everybody does it. Exit status 1 where a case takes
-longer than is allowed: 3 s, or its bar.
+the schedule, turning it into flows, running these; beside them the time that passes. ``--ranks``,
+``--sizes``, ``--ops`` and ``--algo`` make it shorter. Two more rows are bars of the flow engine
+itself: the direct all-to-all with 64 KiB a pair (589,056 flows, 0.5 s) and the ring all_reduce
+(3 s), both the way that everybody does it. Exit status 1 where a case takes longer than is allowed:
+3 s, or its bar.
 """
 
 import argparse
