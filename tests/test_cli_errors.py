@@ -56,7 +56,18 @@ BAD = {
     "bench kv --tokens 0": ["--tokens 0"],
     "bench kv-serve --rate 0": ["--rate 0", "above 0"],
     "bench kv-serve --rate nan": ["--rate nan", "above 0"],
+    "bench kv-serve --rate 1e-300 --requests 3": ["3 requests at 1e-300 a second", "13 days"],
     "bench kv-serve --slots 0": ["--slots", "x>=1"],
+    "bench kv-serve --prefill-groups 0": ["--prefill-groups", "x>=1"],
+    "bench kv-serve --decode-dp 0": ["--decode-dp must be at least 1, not 0"],
+    "bench kv-serve --prefill-tp 31": [
+        "--prefill-tp 31 to --decode-tp 1, --decode-dp 320 gives ratio 31",
+        "--prefill-tp 31 with --decode-dp 310 or --decode-dp 341",
+    ],
+    "bench kv-serve --model llama-3.1-70b --decode-tp 3": ["--decode-tp 3 does not share out 8"],
+    "bench kv-serve --decode-dp 736": [
+        "--prefill-groups 3 of --prefill-tp 32 and --decode-dp 736 of --decode-tp 1 need 832 dies"
+    ],
     "bench kv --model gpt5": ["gpt5", "deepseek-r1"],
     "bench dispatch --ep 8 --experts 0": ["--experts", "0", "x>=1"],
     "bench dispatch --ep 8 --experts -8": ["--experts", "x>=1"],

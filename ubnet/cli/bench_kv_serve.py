@@ -9,7 +9,7 @@ from typing import Any
 import click
 import numpy as np
 
-from ubnet.cli.options import Way, choose_ways, fabric_options, output_options
+from ubnet.cli.options import NamesOptions, Way, choose_ways, fabric_options, output_options
 from ubnet.cli.results import Results
 from ubnet.errors import OptionError
 from ubnet.kv import MODELS, Deployment, Requests, ServingReport, find_model, poisson_requests
@@ -81,7 +81,7 @@ def _among(allowed: tuple[str, ...]) -> Any:
     return read
 
 
-@click.command("kv-serve")
+@click.command("kv-serve", cls=NamesOptions)
 @click.option("--requests", "count", type=click.IntRange(1), default=10_000, show_default=True)
 @click.option("--rate", type=float, default=60.0, show_default=True, help="Requests a second.")
 @click.option("--mean-prompt", type=click.IntRange(1), default=4096, show_default=True)
@@ -101,7 +101,7 @@ def _among(allowed: tuple[str, ...]) -> Any:
     help="KV leaves when the prompt is computed, or layer by layer: prompt, layers; a list.",
 )
 @click.option("--model", default="deepseek-r1", show_default=True, help=", ".join(MODELS))
-@click.option("--prefill-groups", type=int, default=3, show_default=True)
+@click.option("--prefill-groups", type=click.IntRange(1), default=3, show_default=True)
 @click.option("--prefill-tp", type=int, default=32, show_default=True, help="Ranks of a group.")
 @click.option("--decode-dp", type=int, default=320, show_default=True, help="Decode groups.")
 @click.option("--decode-tp", type=int, default=1, show_default=True, help="Ranks of a group.")

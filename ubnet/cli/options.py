@@ -1,5 +1,6 @@
 """The options that several benches share, and what they stand for."""
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,23 @@ TRANSPORTS_HELP = (
     "aiv|sdma|urma|roce|vpc of CloudMatrix384, or auto: the fastest by the model (urma only when "
     "asked for)."
 )
+
+
+class NamesOptions(click.Command):
+    """A command that tells what is wrong by option, where our functions name their parameters."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; ``decode_tp=3`` of a message becomes ``--decode-tp 3``."""
+        try:
+            return super().invoke(ctx)
+        except OptionError as error:
+            text = str(error)
+            for option in self.params:
+                if isinstance(option, click.Option) and option.name:
+                    text = re.sub(rf"\b{option.name}=", f"{option.opts[0]} ", text)
+                    if "_" in option.name:
+                        text = re.sub(rf"\b{option.name}\b", option.opts[0], text)
+            raise OptionError(text) from None
 
 
 def sizes_option(default: str) -> Callable[[F], F]:

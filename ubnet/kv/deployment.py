@@ -92,8 +92,9 @@ class Deployment:
         need = senders + self.decode_dp * self.decode_tp
         if need > len(dies):
             raise OptionError(
-                f"{senders} prefill and {need - senders} decode ranks need {need} dies from die "
-                f"{self.first_die} on; fabric {self.fabric.name} has {len(dies)}"
+                f"prefill_groups={self.prefill_groups} of prefill_tp={self.prefill_tp} and "
+                f"decode_dp={self.decode_dp} of decode_tp={self.decode_tp} need {need} dies from "
+                f"die {self.first_die} on; fabric {self.fabric.name} has {len(dies)}"
             )
         object.__setattr__(self, "connections", connections)
         object.__setattr__(self, "prefill", dies[:senders].reshape(-1, self.prefill_tp))

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ubnet.errors import OptionError
+from ubnet.flowcheck import HORIZON_PS
 from ubnet.units import PS_PER_S
 
 Ints = NDArray[np.int64]
@@ -77,12 +78,15 @@ def poisson_requests(
             f"count={count}, per_second={per_second}, mean_prompt={mean_prompt}, "
             f"mean_answer={mean_answer}, longest={longest}"
         )
-    gaps = rng.exponential(PS_PER_S / per_second, count)
+    arrival = np.cumsum(rng.exponential(PS_PER_S / per_second, count))
+    if count and arrival[-1] > HORIZON_PS:
+        raise OptionError(
+            f"{count} requests at {per_second:g} a second arrive after the end of the clock, 13 "
+            "days: give a higher rate or fewer requests"
+        )
     # A log-normal of spread 1 has the mean exp(1/2) times its median.
     prompt, answer = (
         np.clip(np.rint(rng.lognormal(np.log(mean) - 0.5, 1.0, count)), 1, longest)
         for mean in (mean_prompt, mean_answer)
     )
-    return Requests(
-        np.cumsum(gaps).astype(np.int64), prompt.astype(np.int64), answer.astype(np.int64)
-    )
+    return Requests(arrival.astype(np.int64), prompt.astype(np.int64), answer.astype(np.int64))
