@@ -1,5 +1,6 @@
 """The same programs under mpirun, on 1 to 4 processes: same times, same ends, nothing left over."""
 
+import json
 import os
 import signal
 import subprocess
@@ -99,15 +100,20 @@ def test_the_function_returns_the_same_in_every_process(tmp_path):
     ],
 )
 def test_how_a_world_ends(tmp_path, source, status, text):
-    program = written(tmp_path, source + "\n")
+    program, trace = written(tmp_path, source + "\n"), tmp_path / "trace.json"
     began = time.monotonic()
-    done = finish(mpirun(4, "-n", 8, program))
+    done = finish(mpirun(4, "-n", 8, "--trace", trace, program))
     assert time.monotonic() - began < 60
     assert done.returncode == status, done.stderr
     if text:
         assert done.stderr.count(f"{text}") == 1, done.stderr
     if "deadlock" in text:
         assert done.stderr.count(f"{program}:3") == 8
+        assert done.stderr.count("the trace up to the deadlock is in") == 1
+        pieces = json.loads(trace.read_text())["traceEvents"]
+        assert {p["pid"] for p in pieces if p.get("cat") == "deadlock"} == set(range(8))
+    else:
+        assert not trace.exists()
 
 
 def test_too_few_ranks_are_refused(tmp_path):

@@ -124,6 +124,39 @@ def test_a_trace_is_written_whole_or_not_at_all(run, tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["program.py", "trace.json"]
 
 
+def test_a_deadlock_leaves_the_trace_up_to_it(run, tmp_path):
+    trace = tmp_path / "trace.json"
+    source = (
+        "from mpi4py import MPI\nimport numpy as np\ncomm = MPI.COMM_WORLD\n"
+        "if comm.rank < 2:\n    comm.Sendrecv(np.zeros(10**6), 1 - comm.rank, "
+        "recvbuf=np.zeros(10**6))\n"
+        "if comm.rank == 0:\n    comm.recv(source=1, tag=7)\n"
+        "elif comm.rank == 1:\n    comm.Barrier()\n"
+    )
+    status, out, said = run(source, "-n", 3, "--trace", trace)
+    assert (status, out) == (1, "")
+    assert said.startswith(f"ubnet: the trace up to the deadlock is in {trace}\nubnet: deadlock")
+    plain = run(source, "-n", 3)
+    assert plain[:2] == (1, "")
+    assert said.partition("\n")[2] == plain[2]
+    events = json.loads(trace.read_text())["traceEvents"]
+    pieces = [event for event in events if event["ph"] == "X"]
+    stuck = {event["pid"]: event for event in pieces if event["cat"] == "deadlock"}
+    assert {rank: event["name"] for rank, event in stuck.items()} == {
+        0: "recv, never ends",
+        1: "Barrier, never ends",
+    }
+    assert "recv from rank 1, tag 7, on MPI_COMM_WORLD" in stuck[0]["args"]["waits for"]
+    assert f"{tmp_path / 'program.py'}:7" in stuck[0]["args"]["waits for"]
+    sends = [event for event in pieces if event["name"].startswith("data ")]
+    assert len(sends) == 4
+    last = max(event["ts"] + event["dur"] for event in sends)
+    for event in stuck.values():
+        assert event["ts"] == pytest.approx(last, rel=0.01)
+        assert event["dur"] > 0.04 * last
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["program.py", "trace.json"]
+
+
 def test_two_outputs_need_two_files(run, tmp_path):
     status, _, said = run("", "--trace", tmp_path / "a", "--events", tmp_path / "x" / ".." / "a")
     assert (status, said.count("\n")) == (2, 1)

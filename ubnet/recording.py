@@ -42,6 +42,15 @@ class Span(NamedTuple):
     end_ps: int
 
 
+class Stuck(NamedTuple):
+    """A call that a rank never came back from: the world ended in a deadlock."""
+
+    rank: int
+    name: str
+    start_ps: int
+    waits_for: str
+
+
 class Move(NamedTuple):
     """A transfer from rank to rank."""
 
@@ -97,6 +106,8 @@ class Recording:
         Bytes of the program that one rank has sent another, collective operations included.
     exchanges : dict of int to Exchange
         What the members of each collective operation send each other, by its number.
+    stuck : list of Stuck
+        The calls that ranks are still in when the world has ended in a deadlock.
     """
 
     spans: list[Span] = field(default_factory=list)
@@ -104,12 +115,15 @@ class Recording:
     parts: list[Part] = field(default_factory=list)
     pairs: dict[tuple[int, int], int] = field(default_factory=dict)
     exchanges: dict[int, Exchange] = field(default_factory=dict)
+    stuck: list[Stuck] = field(default_factory=list)
 
     def join(self, others: Iterable["Recording"]) -> "Recording":
         """Return this recording with those of other processes; spans by rank and time."""
         joined = Recording(list(self.spans), self.moves, self.parts, self.pairs, self.exchanges)
+        joined.stuck = list(self.stuck)
         for other in others:
             joined.spans += other.spans
+            joined.stuck += other.stuck
             joined.moves = joined.moves or other.moves
             joined.parts = joined.parts or other.parts
             joined.pairs = joined.pairs or other.pairs
@@ -152,6 +166,16 @@ class Recorder:
             return
         self._last[rank] = len(spans)
         spans.append(Span(rank, kind, name, since_ps, now))
+
+    def stuck(
+        self, rank: int, frame: FrameType | None, waits_in: str, pendings: list[Pending], line: str
+    ) -> None:
+        """Note that a rank, suspended in this frame, never goes on; `line` says what it lacks."""
+        # A rank's time goes on in spans alone: this wait has begun where the last one ended.
+        last = self._last.get(rank)
+        since = 0 if last is None else self.recording.spans[last].end_ps
+        name = _called(frame, waits_in, pendings)
+        self.recording.stuck.append(Stuck(rank, name, since, line))
 
     def follow(self, event: Event, what: str, nbytes: int) -> Event:
         """Return the event of a transfer's end, which takes the transfer down as well."""

@@ -83,6 +83,11 @@ class World:
         Where they sit, as `ubnet.place.place_ranks` takes it.
     options : WorldOptions
         How they run.
+
+    Attributes
+    ----------
+    recording : Recording or None
+        What ranks did when, once the world has ended, where it was told to `record`.
     """
 
     def __init__(
@@ -100,6 +105,7 @@ class World:
         plans = Plans(fabric, self.endpoints, options.clock.transport)
         self._clock: Clock | None = None
         self._recorders: list[Recorder] = []
+        self.recording: Recording | None = None
         if self._processes is None or self._processes.process == HOLDER:
             self._clock = Clock(fabric, self.endpoints, plans, options.clock, self._log)
         seed = options.shuffle_seed
@@ -115,7 +121,7 @@ class World:
         self.host.endpoint_names = [fabric.endpoints[place].name for place in self.endpoints]
 
     def record(self) -> None:
-        """Take down what the ranks do when; the result holds it."""
+        """Take down what the ranks do when; `recording` holds it once the world has ended."""
         host = self.host
         host.recorder = Recorder(lambda: host.now_ps)
         self._recorders = [host.recorder]
@@ -185,26 +191,33 @@ class World:
     def _finish(self, end: WorldEnd) -> Result:
         lines: list[str] = []
         if end.reason == "deadlock":
-            labels = self.host.labels
-            lines = [
-                waiting_line(rank, self.host.frame_of(number), labels)
-                for number, rank in self.host.ranks.items()
-            ]
+            lines = self._waiting_lines()
         values = self.host.values if end.reason == "finished" else {}
         recordings = [recorder.recording for recorder in self._recorders]
         share = (lines, values, self._log.digest(), self._time_ps(), self._carried(), recordings)
         shared = [share] if self._processes is None else self._processes.share(share)
         if self._processes is not None:
             self._processes.close()
+        recordings = [recording for part in shared for recording in part[5]]
+        self.recording = recordings[0].join(recordings[1:]) if recordings else None
         lines = [line for part in shared for line in part[0]]
         _, _, digest, time_ps, carried, _ = shared[HOLDER]
         if end.reason != "finished":
             _raise(end, deadlock_text(time_ps, lines), self.host.error)
         values = {number: value for part in shared for number, value in part[1].items()}
         ordered = [values[number] for number in range(self.host.size)]
-        recordings = [recording for part in shared for recording in part[5]]
-        joined = recordings[0].join(recordings[1:]) if recordings else None
-        return Result(ordered, time_ps, digest, carried, joined)
+        return Result(ordered, time_ps, digest, carried, self.recording)
+
+    def _waiting_lines(self) -> list[str]:
+        """Return a line for each rank here that says what it waits for, and take it down."""
+        host, lines = self.host, []
+        for number, rank in host.ranks.items():
+            frame = host.frame_of(number)
+            lines.append(waiting_line(rank, frame, host.labels))
+            if host.recorder is not None and rank.waits_in != "finished":
+                waits_for = lines[-1].partition(": ")[2]
+                host.recorder.stuck(number, frame, rank.waits_in, rank.waits_for, waits_for)
+        return lines
 
     def _time_ps(self) -> int:
         return 0 if self._clock is None else self._clock.now_ps

@@ -8,8 +8,9 @@ from typing import IO, TYPE_CHECKING, Any
 
 import click
 
+from ubnet.cli.notes import note
 from ubnet.cli.options import DEFAULT_FABRIC, TRANSPORTS_HELP
-from ubnet.errors import OptionError, OutputError, UbnetError
+from ubnet.errors import Deadlock, OptionError, OutputError, UbnetError
 
 if TYPE_CHECKING:
     from ubnet.world import Result, World
@@ -71,7 +72,7 @@ if TYPE_CHECKING:
 @click.option(
     "--trace",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Write a Chrome trace of ranks and transfers, which Perfetto opens.",
+    help="Write a Chrome trace of ranks and transfers, which Perfetto opens; of a deadlock, too.",
 )
 @click.option(
     "--summary",
@@ -112,27 +113,35 @@ def run(
         raise OptionError(f"--trace and --events both name {trace}; give each a file of its own")
     install()
     script = Program(program, arguments)
-    with (
-        _reported_once(),
-        _opened(events, "events") as file,
-        _opened(trace, "trace", whole=True) as trace_file,
-    ):
-        from ubnet.launch import make_world
+    with _reported_once():
+        deadlock = None
+        with (
+            _opened(events, "events") as file,
+            _opened(trace, "trace", whole=True) as trace_file,
+        ):
+            from ubnet.launch import make_world
 
-        world = make_world(
-            ranks,
-            place=place.split(",") if "," in place or "." in place else place,
-            eager_bytes=parse_size(eager),
-            events=file,
-            **options,
-        )
-        world.host.enter = script.enter
-        if trace is not None or summary:
-            world.record()
-        with script.in_place(), _tagged(tag_output):
-            result = world.run(script.run)
-        if trace_file is not None:
-            _write_trace(trace_file, result, world)
+            world = make_world(
+                ranks,
+                place=place.split(",") if "," in place or "." in place else place,
+                eager_bytes=parse_size(eager),
+                events=file,
+                **options,
+            )
+            world.host.enter = script.enter
+            if trace is not None or summary:
+                world.record()
+            try:
+                with script.in_place(), _tagged(tag_output):
+                    result = world.run(script.run)
+            except Deadlock as error:  # what was recorded is wanted all the more
+                deadlock = error
+            if trace_file is not None:
+                _write_trace(trace_file, world)
+        if deadlock is not None:
+            if trace_file is not None:
+                note(f"the trace up to the deadlock is in {trace}")
+            raise deadlock
     if summary and _speaks():
         _print_summary(result, world)
     if digest and _speaks():
@@ -144,11 +153,11 @@ def _print_digest(result: "Result") -> None:
     click.echo(f"digest {result.digest}")
 
 
-def _write_trace(file: IO[str], result: "Result", world: "World") -> None:
+def _write_trace(file: IO[str], world: "World") -> None:
     from ubnet.report.chrome_trace import write_trace
 
-    assert result.recording is not None
-    write_trace(file, result.recording, world.host.endpoint_names)
+    assert world.recording is not None
+    write_trace(file, world.recording, world.host.endpoint_names)
 
 
 def _print_summary(result: "Result", world: "World") -> None:

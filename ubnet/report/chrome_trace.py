@@ -4,7 +4,8 @@ Each rank is a process of the trace. Its tracks are ``calls`` (computing, and th
 blocked in), and channels: ``sends``, ``receives`` and ``collectives``, as many of each as there
 were transfers at a time, so that the slices of a track never overlap. An arrow leads from each
 transfer's slice at its source to that at its destination; in a collective operation from the part
-of each rank to those of the ranks that it sends to, unless there are more than a thousand.
+of each rank to those of the ranks that it sends to, unless there are more than a thousand. After a
+deadlock the call that a rank never came back from reaches beyond the end of all else.
 """
 
 import heapq
@@ -17,6 +18,9 @@ from ubnet.recording import Part, Recording
 from ubnet.units import format_size
 
 PS_PER_US = 1_000_000
+
+BEYOND = 1 / 20
+"""So far, of all the time, what never ends reaches beyond it; it has to be seen."""
 
 MOST_ARROWS = 1000
 """Arrows that are drawn in one collective operation: more are no picture, and a large file."""
@@ -86,6 +90,12 @@ def _events(recording: Recording, endpoints: Sequence[str]) -> Iterator[Json]:
 def _slices(recording: Recording) -> Iterator[_Slice]:
     for span in recording.spans:
         yield _Slice(span.rank, "calls", span.start_ps, span.end_ps, span.name, span.kind, {})
+    over = _over_ps(recording)
+    for call in recording.stuck:
+        why = {"waits for": call.waits_for}
+        yield _Slice(
+            call.rank, "calls", call.start_ps, over, f"{call.name}, never ends", "deadlock", why
+        )
     for number, move in enumerate(recording.moves):
         name = f"{move.what} {format_size(move.nbytes)}"
         ends = {"from": move.source, "to": move.destination, "bytes": move.nbytes}
@@ -110,6 +120,14 @@ def _slices(recording: Recording) -> Iterator[_Slice]:
             {},
             arrows[part.operation, part.rank],
         )
+
+
+def _over_ps(recording: Recording) -> int:
+    """Return where slices of what never ends are cut off."""
+    times = (recording.spans, recording.moves, recording.parts)
+    last = max((piece.end_ps for column in times for piece in column), default=0)
+    last = max([last, *(call.start_ps for call in recording.stuck)])
+    return last + max(int(last * BEYOND), PS_PER_US)
 
 
 def _lasting(recording: Recording) -> Iterator[Part]:
