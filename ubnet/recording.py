@@ -168,7 +168,12 @@ class Recorder:
         spans.append(Span(rank, kind, name, since_ps, now))
 
     def stuck(
-        self, rank: int, frame: FrameType | None, waits_in: str, pendings: list[Pending], line: str
+        self,
+        rank: int,
+        frame: FrameType | None,
+        waits_in: str,
+        pendings: Sequence[Pending],
+        line: str,
     ) -> None:
         """Note that a rank, suspended in this frame, never goes on; `line` says what it lacks."""
         # A rank's time goes on in spans alone: this wait has begun where the last one ended.
