@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ubnet.compressed_rows import owners
 from ubnet.fabric import Floats, Ints
-from ubnet.flowcheck import integers, pointers, reals, truths
+from ubnet.flowcheck import integers, numbers, pointers, reals, truths
 from ubnet.jit import kernel
 from ubnet.units import PS_PER_S
 
@@ -41,19 +41,19 @@ class Bounds(NamedTuple):
 
 
 def lower_bounds(
-    capacity: ArrayLike,
-    start_ps: ArrayLike,
-    nbytes: ArrayLike,
-    route_ptr: ArrayLike,
-    route_link: ArrayLike,
-    route_share: ArrayLike | None = None,
-    weight: ArrayLike | None = None,
-    rate_cap: ArrayLike | None = None,
-    dep_ptr: ArrayLike | None = None,
-    dep: ArrayLike | None = None,
-    startup_ps: ArrayLike | None = None,
+    capacity: "ArrayLike",
+    start_ps: "ArrayLike",
+    nbytes: "ArrayLike",
+    route_ptr: "ArrayLike",
+    route_link: "ArrayLike",
+    route_share: "ArrayLike | None" = None,
+    weight: "ArrayLike | None" = None,
+    rate_cap: "ArrayLike | None" = None,
+    dep_ptr: "ArrayLike | None" = None,
+    dep: "ArrayLike | None" = None,
+    startup_ps: "ArrayLike | None" = None,
     *,
-    gate: ArrayLike | None = None,
+    gate: "ArrayLike | None" = None,
 ) -> Bounds:
     """Return what the makespan of flows is at least; the arguments are `simulate_flows`'.
 
@@ -69,10 +69,11 @@ def lower_bounds(
     >>> lower_bounds([1e9], 0, [1000, 1000], [0, 1, 2], [0, 0], dep_ptr=[0, 0, 1], dep=[0])
     Bounds(busiest_ps=2000000, link=0, chain_ps=2000000)
     """
-    rates = np.asarray(capacity, dtype=np.float64)
-    ptr = pointers("route_ptr", route_ptr, None, np.size(route_link))
-    n = len(ptr) - 1
+    rates = np.atleast_1d(numbers("capacity", capacity))
     link = integers("route_link", route_link)
+    ptr = pointers("route_ptr", route_ptr, None, len(link))
+    n = len(ptr) - 1
+    reals("weight", 1.0 if weight is None else weight, n)  # it has no part in any bound
     share = np.broadcast_to(
         reals("route_share", 1.0 if route_share is None else route_share, len(link)), len(link)
     )

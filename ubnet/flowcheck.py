@@ -4,6 +4,8 @@ A refused post changes nothing, so everything is checked first. The kernels retu
 first fault and the row it is in; the sentences are made here.
 """
 
+from collections.abc import Callable, Mapping
+from inspect import signature
 from typing import Any, Literal
 
 import numpy as np
@@ -139,6 +141,34 @@ def flow_on_cycle(first: int, dep_ptr: I8, dep: I8) -> int:
     return at
 
 
+def numbers(name: str, given: ArrayLike) -> F8:
+    """Return real numbers in any shape.
+
+    Raises
+    ------
+    FlowError
+        Where they are no real numbers.
+    """
+    array = _array(name, given)
+    if array.dtype.kind not in "iuf":
+        raise FlowError(f"{name} holds {_kind(array)}; it takes real numbers: use float64")
+    return np.require(array, np.float64, BEHAVED)
+
+
+def _array(name: str, given: ArrayLike) -> NDArray[Any]:
+    """Return what is given as an array, whatever it holds."""
+    try:
+        array = np.asarray(given)
+    except ValueError:
+        raise FlowError(f"{name} has rows of different lengths; give numbers in a row") from None
+    return array if array.size else array.astype(np.float64)
+
+
+def _kind(array: NDArray[Any]) -> str:
+    """Say what an array holds that holds no such numbers as it should."""
+    return "text" if array.dtype.kind in "US" else f"{array.dtype} values"
+
+
 def integers(name: str, given: ArrayLike, n: int | None = None) -> NDArray[np.int64]:
     """Return an int64 column of ``n`` rows (None: as many as given), or of one that stands for all.
 
@@ -150,11 +180,11 @@ def integers(name: str, given: ArrayLike, n: int | None = None) -> NDArray[np.in
     if type(given) is np.ndarray and given.dtype is INT64 and given.flags.carray:
         array = given
     else:
-        array = np.asarray(given)
+        array = _array(name, given)
         if array.size == 0:
             array = array.astype(np.int64)
         if array.dtype.kind not in "iu":
-            raise FlowError(f"{name} holds {array.dtype} values; it takes integers: use int64")
+            raise FlowError(f"{name} holds {_kind(array)}; it takes integers: use int64")
         array = np.require(array, np.int64, BEHAVED)
     return _column(name, array, n)
 
@@ -170,12 +200,7 @@ def reals(name: str, given: ArrayLike, n: int) -> NDArray[np.float64]:
     if type(given) is np.ndarray and given.dtype is FLOAT64 and given.flags.carray:
         array = given
     else:
-        array = np.asarray(given)
-        if array.dtype.kind not in "iuf":
-            raise FlowError(
-                f"{name} holds {array.dtype} values; it takes real numbers: use float64"
-            )
-        array = np.require(array, np.float64, BEHAVED)
+        array = numbers(name, given)
     return _column(name, array, n)
 
 
@@ -211,7 +236,7 @@ def pointers(name: str, given: ArrayLike, n: int | None, entries: int) -> NDArra
     FlowError
         Where they do not start at 0, fall, or do not end at ``entries``.
     """
-    array = np.asarray(given)
+    array = _array(name, given)
     if array.ndim != 1 or array.dtype.kind not in "iu" or len(array) < 1:
         raise FlowError(
             f"{name} is not a row of integers; give the pointers of a CSR, [0] for none"
@@ -235,6 +260,20 @@ def falls(row: I8) -> bool:
     for k in range(1, len(row)):
         count += 1 if row[k] < row[k - 1] else 0
     return count > 0
+
+
+def check_names(caller: str, like: Callable[..., Any], columns: Mapping[str, Any]) -> None:
+    """Refuse columns that another function does not take, or lacks, in the caller's name.
+
+    Raises
+    ------
+    TypeError
+        As Python does where a function is called with such arguments.
+    """
+    try:
+        signature(like).bind(capacity=None, **columns)
+    except TypeError as error:
+        raise TypeError(f"{caller}() {error}") from None
 
 
 def fault_text(

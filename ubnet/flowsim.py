@@ -18,6 +18,7 @@ from ubnet.flowcheck import (
     first_fault,
     flow_on_cycle,
     integers,
+    numbers,
     pointers,
     reals,
     truths,
@@ -34,19 +35,19 @@ FALSE = np.zeros(1, np.bool_)
 
 
 def simulate_flows(
-    capacity: ArrayLike,
-    start_ps: ArrayLike,
-    nbytes: ArrayLike,
-    route_ptr: ArrayLike,
-    route_link: ArrayLike,
-    route_share: ArrayLike | None = None,
-    weight: ArrayLike | None = None,
-    rate_cap: ArrayLike | None = None,
-    dep_ptr: ArrayLike | None = None,
-    dep: ArrayLike | None = None,
-    startup_ps: ArrayLike | None = None,
+    capacity: "ArrayLike",
+    start_ps: "ArrayLike",
+    nbytes: "ArrayLike",
+    route_ptr: "ArrayLike",
+    route_link: "ArrayLike",
+    route_share: "ArrayLike | None" = None,
+    weight: "ArrayLike | None" = None,
+    rate_cap: "ArrayLike | None" = None,
+    dep_ptr: "ArrayLike | None" = None,
+    dep: "ArrayLike | None" = None,
+    startup_ps: "ArrayLike | None" = None,
     *,
-    gate: ArrayLike | None = None,
+    gate: "ArrayLike | None" = None,
     tolerance: float = 0.0,
 ) -> NDArray[np.int64]:
     """Return when each flow ends, all sharing the links in weighted max-min fairness.
@@ -59,7 +60,7 @@ def simulate_flows(
     capacity : array of float, shape (links,)
         Bytes/s of each link (any resource that flows share).
     start_ps : array of int, shape (flows,), or one for all
-        Picoseconds; 0 or later.
+        Picoseconds; 0 to 2**60, which is 13 days.
     nbytes : array of int, shape (flows,), or one for all
         A flow of zero bytes ends when it would enter the network.
     route_ptr, route_link : arrays of int
@@ -68,13 +69,13 @@ def simulate_flows(
     route_share : array of float, same shape as route_link, optional
         At rate r a flow uses share times r of that link; > 0, may exceed 1, default 1.
     weight : array of float, optional
-        Rates are compared divided by weights; default 1.
+        Rates are compared divided by weights, between 1e-100 and 1e100; default 1.
     rate_cap : array of float, optional
         Bytes/s; inf (the default) for none.
     dep_ptr, dep : arrays of int, optional
         Flow i waits for the flows ``dep[dep_ptr[i]:dep_ptr[i + 1]]``.
     startup_ps : array of int, optional
-        Picoseconds between ready and entering the network; default 0.
+        Picoseconds between ready and entering the network, at most 2**60; default 0.
     gate : array of bool, shape of ``dep``, or one for all, optional
         True: what is waited for holds back the bytes alone, while the start-up goes on: they
         enter the network when both are over. Default False.
@@ -89,7 +90,8 @@ def simulate_flows(
     Raises
     ------
     FlowError
-        For anything outside of the above, and for flows that wait for each other in a circle.
+        For anything outside of the above, for flows that wait for each other in a circle, and for
+        flows that would end after 2**60 ps.
 
     Examples
     --------
@@ -155,13 +157,13 @@ class FlowSim:
     array([1500000, 2000000])
     """
 
-    def __init__(self, capacity: ArrayLike, tolerance: float = 0.0) -> None:
-        if not 0.0 <= tolerance <= 0.1:
+    def __init__(self, capacity: "ArrayLike", tolerance: float = 0.0) -> None:
+        if not isinstance(tolerance, (int, float, np.floating)) or not 0.0 <= tolerance <= 0.1:
             raise FlowError(
-                f"tolerance {tolerance} is not a fraction from 0 (exact) to 0.1; "
+                f"tolerance {tolerance!r} is not a fraction from 0 (exact) to 0.1; "
                 "FlowSim(capacity, tolerance=1e-3) lets ends within a thousandth wait"
             )
-        rates = np.array(capacity, dtype=np.float64, ndmin=1)
+        rates = np.atleast_1d(numbers("capacity", capacity)).copy()
         if rates.ndim != 1 or not (np.isfinite(rates) & (rates > 0)).all():
             raise FlowError("capacity must be a row of finite bytes/s > 0, one for each link")
         n = len(rates)
@@ -237,19 +239,19 @@ class FlowSim:
 
     def post(
         self,
-        nbytes: ArrayLike,
-        route_ptr: ArrayLike,
-        route_link: ArrayLike,
-        route_share: ArrayLike | None = None,
+        nbytes: "ArrayLike",
+        route_ptr: "ArrayLike",
+        route_link: "ArrayLike",
+        route_share: "ArrayLike | None" = None,
         *,
-        start_ps: ArrayLike | None = None,
-        weight: ArrayLike | None = None,
-        rate_cap: ArrayLike | None = None,
-        dep_ptr: ArrayLike | None = None,
-        dep: ArrayLike | None = None,
-        startup_ps: ArrayLike | None = None,
-        gate: ArrayLike | None = None,
-        watch: ArrayLike | None = None,
+        start_ps: "ArrayLike | None" = None,
+        weight: "ArrayLike | None" = None,
+        rate_cap: "ArrayLike | None" = None,
+        dep_ptr: "ArrayLike | None" = None,
+        dep: "ArrayLike | None" = None,
+        startup_ps: "ArrayLike | None" = None,
+        gate: "ArrayLike | None" = None,
+        watch: "ArrayLike | None" = None,
     ) -> int:
         """Add flows; the parameters are those of `simulate_flows`, and two more.
 

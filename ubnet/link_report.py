@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ubnet.bounds import Bounds, lower_bounds
+from ubnet.flowcheck import check_names, numbers
 from ubnet.flowsim import FlowSim
 from ubnet.units import PS_PER_S
 
@@ -66,7 +67,7 @@ class LinkReport:
         return table
 
 
-def report_links(capacity: ArrayLike, **columns: Any) -> LinkReport:
+def report_links(capacity: "ArrayLike", **columns: Any) -> LinkReport:
     """Run flows and watch their links at every event.
 
     Parameters
@@ -78,6 +79,8 @@ def report_links(capacity: ArrayLike, **columns: Any) -> LinkReport:
     ------
     FlowError
         As `ubnet.simulate_flows` does.
+    TypeError
+        For a name that is none of its columns, or where one is missing.
 
     Examples
     --------
@@ -88,7 +91,8 @@ def report_links(capacity: ArrayLike, **columns: Any) -> LinkReport:
     >>> report.makespan_ps, report.peak.tolist(), report.held.tolist(), report.efficiency
     (2000000, [1.0, 0.125], [1.0, 0.0], 1.0)
     """
-    rates = np.asarray(capacity, dtype=np.float64)
+    check_names("report_links", lower_bounds, columns)
+    rates = np.atleast_1d(numbers("capacity", capacity))
     sim = FlowSim(rates)
     sim.post(**columns)
     peak, held = np.zeros(len(rates)), np.zeros(len(rates) + 1)

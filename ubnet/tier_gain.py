@@ -12,7 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ubnet.bounds import lower_bounds
 from ubnet.errors import FlowError
+from ubnet.flowcheck import check_names, numbers
 from ubnet.flowsim import Active, FlowSim, simulate_flows
 from ubnet.level_rise import rate_rise
 from ubnet.units import PS_PER_S
@@ -45,7 +47,7 @@ class Gain:
     shifts: bool
 
 
-def tier_gains(capacity: ArrayLike, tier_of: Sequence[str], **columns: Any) -> dict[str, Gain]:
+def tier_gains(capacity: "ArrayLike", tier_of: Sequence[str], **columns: Any) -> dict[str, Gain]:
     """Return what each tier would gain if all its links were 1 % faster.
 
     Parameters
@@ -61,6 +63,8 @@ def tier_gains(capacity: ArrayLike, tier_of: Sequence[str], **columns: Any) -> d
     ------
     FlowError
         As `ubnet.simulate_flows` does, and where `tier_of` has another length than `capacity`.
+    TypeError
+        For a name that is none of its columns, or where one is missing.
 
     Examples
     --------
@@ -71,7 +75,8 @@ def tier_gains(capacity: ArrayLike, tier_of: Sequence[str], **columns: Any) -> d
     >>> {tier: round(gain.percent, 6) for tier, gain in gains.items()}
     {'port': 1.0, 'spine': 0.0}
     """
-    rates = np.asarray(capacity, dtype=np.float64)
+    check_names("tier_gains", lower_bounds, columns)
+    rates = np.atleast_1d(numbers("capacity", capacity))
     if len(tier_of) != len(rates):
         raise FlowError(f"tier_of names {len(tier_of)} tiers for {len(rates)} links; name one each")
     names = list(dict.fromkeys(tier_of))

@@ -1,0 +1,109 @@
+"""What a stranger meets: signatures that can be read, and one sentence for what cannot be."""
+
+import inspect
+
+import numpy as np
+import pytest
+
+import ubnet
+from ubnet.bounds import lower_bounds
+from ubnet.errors import FlowError
+
+GIVEN = {
+    "capacity": [1e9, 2e9],
+    "start_ps": [0, 0],
+    "nbytes": [1000, 500],
+    "route_ptr": [0, 1, 2],
+    "route_link": [0, 1],
+    "route_share": [1.0, 1.0],
+    "weight": [1.0, 1.0],
+    "rate_cap": [1e9, 1e9],
+    "dep_ptr": [0, 0, 1],
+    "dep": [0],
+    "startup_ps": [0, 0],
+}
+
+
+def stepped(capacity, **columns):
+    """Return the ends of flows that run by steps."""
+    sim = ubnet.FlowSim(capacity)
+    sim.post(**columns)
+    sim.run()
+    return sim.finish_ps
+
+
+def gained(capacity, **columns):
+    return ubnet.tier_gains(capacity, ["port", "spine"], **columns)
+
+
+CALLS = [ubnet.simulate_flows, stepped, ubnet.report_links, gained, lower_bounds]
+
+
+def signatures():
+    """Every public name of ubnet that is called, and the methods of those that are classes."""
+    for name in ubnet.__all__:
+        thing = getattr(ubnet, name)
+        yield name, thing
+        if inspect.isclass(thing):
+            for method, function in inspect.getmembers(thing, inspect.isfunction):
+                if not method.startswith("_"):
+                    yield f"{name}.{method}", function
+
+
+def test_signatures_can_be_read():
+    for name, function in signatures():
+        signature = inspect.signature(function)
+        for parameter in signature.parameters.values():
+            assert len(str(parameter)) < 110, (name, str(parameter))
+        assert len(str(signature.return_annotation)) < 100, name
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_what_is_given_here_is_right(call):
+    call(**GIVEN)
+
+
+@pytest.mark.parametrize("column", GIVEN)
+@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize("value", ["x", [[1], [2, 3]], [None, None], [1j, 2j], [["a"], ["b"]]])
+def test_what_is_no_number_is_refused_by_name_in_a_sentence(call, column, value):
+    with pytest.raises(FlowError) as refused:
+        call(**GIVEN | {column: value})
+    text = str(refused.value)
+    assert text.startswith(f"{column} ")
+    assert "\n" not in text
+    assert len(text) < 150
+
+
+@pytest.mark.parametrize("tolerance", ["x", None, -1, 1, np.nan, [1e-3]])
+def test_a_tolerance_is_a_fraction(tolerance):
+    with pytest.raises(FlowError, match="is not a fraction from 0"):
+        ubnet.simulate_flows(**GIVEN, tolerance=tolerance)
+
+
+@pytest.mark.parametrize("call", [ubnet.report_links, ubnet.tier_gains])
+def test_an_unknown_column_or_a_missing_one_is_told_by_the_function_that_was_called(call):
+    tiers = {} if call is ubnet.report_links else {"tier_of": ["port", "spine"]}
+    name = call.__name__
+    with pytest.raises(TypeError, match=rf"^{name}\(\) got an unexpected keyword argument 'size'"):
+        call(**GIVEN, **tiers, size=1)
+    lacking = {column: value for column, value in GIVEN.items() if column != "nbytes"}
+    with pytest.raises(TypeError, match=rf"^{name}\(\) missing a required argument: 'nbytes'"):
+        call(**lacking, **tiers)
+
+
+def test_the_limits_that_are_told_are_those_that_hold():
+    text = ubnet.simulate_flows.__doc__
+    assert "2**60" in text
+    assert "between 1e-100 and 1e100" in text
+    for column, least, beyond in (
+        ("start_ps", 1 << 60, (1 << 60) + 1),
+        ("startup_ps", 0, (1 << 60) + 1),
+        ("weight", 1.1e-100, 0.9e-100),
+        ("weight", 0.9e100, 1.1e100),
+    ):
+        flow = {"capacity": [1e9], "nbytes": [0], "route_ptr": [0, 1], "route_link": [0]}
+        flow |= {"start_ps": 0}
+        assert len(ubnet.simulate_flows(**flow | {column: least})) == 1
+        with pytest.raises(FlowError):
+            ubnet.simulate_flows(**flow | {column: beyond})
