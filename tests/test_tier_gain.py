@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.instances import all_to_all, random_instance
+from tests.instances import all_to_all, random_dependencies, random_instance
 from ubnet.errors import FlowError
 from ubnet.flowsim import FlowSim, simulate_flows
 from ubnet.level_rise import rate_rise
@@ -32,6 +32,28 @@ def test_the_derivative_is_that_of_a_tiny_change(seed):
     instance = large_instance(seed)
     for tier, gain in tier_gains(tier_of=TIERS, **instance).items():
         assert gain.percent == pytest.approx(fall(instance, tier, TINY), rel=1e-3, abs=1e-5)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_gates_and_start_ups_move_what_comes_last(seed):
+    rng = np.random.default_rng([62, seed])
+    instance = large_instance(seed) | random_dependencies(rng, 40)
+    instance |= {
+        "gate": rng.random(len(instance["dep"])) < 0.6,
+        "startup_ps": rng.integers(0, 10**9, 40),
+    }
+    for tier, gain in tier_gains(tier_of=TIERS, **instance).items():
+        assert gain.percent == pytest.approx(fall(instance, tier, TINY), rel=1e-3, abs=1e-5)
+
+
+def test_flows_of_no_bytes_pass_on_how_far_an_end_moves():
+    # The last of a chain of empty flows lets a flow of another tier start.
+    gains = tier_gains(
+        [1e9, 1e9], ["near", "far"], start_ps=0, nbytes=[10**6, 0, 0, 0, 10**6],
+        route_ptr=[0, 1, 2, 3, 4, 5], route_link=[0, 0, 0, 0, 1],
+        dep_ptr=[0, 0, 1, 2, 3, 4], dep=[0, 1, 2, 3],
+    )  # fmt: skip
+    assert [gain.percent for gain in gains.values()] == [pytest.approx(0.5)] * 2
 
 
 def test_it_agrees_with_a_run_or_says_that_the_bottleneck_changes():

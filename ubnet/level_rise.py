@@ -41,39 +41,71 @@ def rate_rise(active: Active, capacity: Floats, more: Floats) -> Floats:
     >>> rate_rise(flows, np.array([2.0, 1.0]), np.array([[2.0, 0.0], [0.0, 1.0]])).tolist()
     [[2.0, 0.0], [0.0, 0.0]]
     """
-    flows, links = len(active.flow), len(capacity)
-    level = active.rate / active.weight
-    flow = np.repeat(np.arange(flows), np.diff(active.hop_ptr))
-    weight = active.share * active.weight[flow]
-    used = np.bincount(active.link, active.share * active.rate[flow], minlength=links)
-    top = np.zeros(links)  # of a link's flows
-    np.maximum.at(top, active.link, level[flow])
-    top[used < capacity * (1 - SAME)] = np.inf  # it holds nobody back
-    by_link = np.argsort(active.link, kind="stable")
-    link_ptr = np.searchsorted(active.link[by_link], np.arange(links + 1))
-    rise = np.zeros((more.shape[1], flows))
-    for case in range(more.shape[1]):
+    rise = np.zeros((more.shape[1], len(active.flow)))
+    _rise(
+        active.rate,
+        active.weight,
+        active.stopped_by,
+        active.hop_ptr,
+        active.link,
+        active.share,
+        capacity,
+        more.T,
+        rise,
+    )
+    return rise.T
+
+
+@kernel
+def _rise(
+    rate: Floats,
+    flow_weight: Floats,
+    stopped_by: Ints,
+    hop_ptr: Ints,
+    hop_link: Ints,
+    hop_share: Floats,
+    capacity: Floats,
+    more: Floats,
+    rise: Floats,
+) -> None:
+    """Write what each flow's rate gains in each case; `more` and `rise` have a row a case."""
+    links = len(capacity)
+    level, hop_weight = np.zeros(len(rate)), np.zeros(len(hop_link))
+    used, top = np.zeros(links), np.zeros(links)  # top: the highest level of a link's flows
+    link_ptr = np.zeros(links + 1, np.int64)
+    for flow in range(len(rate)):
+        level[flow] = rate[flow] / flow_weight[flow]
+        for h in range(hop_ptr[flow], hop_ptr[flow + 1]):
+            link = hop_link[h]
+            hop_weight[h] = hop_share[h] * flow_weight[flow]
+            used[link] += hop_share[h] * rate[flow]
+            top[link] = max(top[link], level[flow])
+            link_ptr[link + 1] += 1
+    for link in range(links):
+        link_ptr[link + 1] += link_ptr[link]
+        if used[link] < capacity[link] * (1 - SAME):
+            top[link] = np.inf  # it holds nobody back
+    link_flow, at = np.zeros(len(hop_link), np.int64), link_ptr[:-1].copy()
+    for flow in range(len(rate)):
+        for h in range(hop_ptr[flow], hop_ptr[flow + 1]):
+            link_flow[at[hop_link[h]]] = flow
+            at[hop_link[h]] += 1
+    order = np.argsort(level, kind="mergesort")
+    for case in range(len(more)):
+        gain, rest = rise[case], more[case].copy()
         _rise_in_order(
-            np.argsort(level, kind="stable"),
-            level,
-            active.stopped_by < 0,
-            active.hop_ptr,
-            active.link,
-            weight,
-            link_ptr,
-            flow[by_link],
-            top,
-            more[:, case].copy(),
-            rise[case],
-        )
-    return rise.T * active.weight[:, None]
+            order, level, stopped_by, hop_ptr, hop_link, hop_weight, link_ptr, link_flow, top, rest,
+            gain,
+        )  # fmt: skip
+        for flow in range(len(rate)):
+            gain[flow] *= flow_weight[flow]
 
 
 @kernel
 def _rise_in_order(
     order: Ints,
     level: Floats,
-    is_capped: NDArray[np.bool_],
+    stopped_by: Ints,
     hop_ptr: Ints,
     hop_link: Ints,
     hop_weight: Floats,
@@ -105,7 +137,7 @@ def _rise_in_order(
                     weight_left[link] += hop_weight[h]
                     count_left[link] += 1
         for k in range(begin, end):
-            if is_capped[order[k]]:
+            if stopped_by[order[k]] < 0:  # by its own cap
                 is_open[order[k]] = False
                 _settle(order[k], 0.0, hop_ptr, hop_link, hop_weight, weight_left, count_left, rest)
         while True:

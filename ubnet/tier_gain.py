@@ -5,9 +5,9 @@ each flow has served more; where a flow ends it moves the event, and an event th
 what the others serve by the step of their rates.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,6 +16,7 @@ from ubnet.bounds import lower_bounds
 from ubnet.errors import FlowError
 from ubnet.flowcheck import check_names, numbers
 from ubnet.flowsim import Active, FlowSim, simulate_flows
+from ubnet.jit import kernel
 from ubnet.level_rise import rate_rise
 from ubnet.units import PS_PER_S
 
@@ -98,6 +99,31 @@ def _gain(makespan_ps: int, slope_ps: float, saved_ps: int) -> Gain:
     return Gain(slope_ps / makespan_ps, saved_ps / makespan_ps / STEP, off)
 
 
+@dataclass(frozen=True)
+class _Waits:
+    """What starts of flows depend on: the columns of `ubnet.simulate_flows`, a row a flow."""
+
+    start_ps: Ints
+    startup_ps: Ints
+    ptr: Ints
+    dep: Ints
+    gate: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, columns: Mapping[str, Any], flows: int) -> Self:
+        """Return them with one value a row; they have been checked."""
+
+        given = {name: column for name, column in columns.items() if column is not None}
+        dep = np.asarray(given.get("dep", ()), np.int64)
+        return cls(
+            np.full(flows, given["start_ps"], np.int64),
+            np.full(flows, given.get("startup_ps", 0), np.int64),
+            np.full(flows + 1, given.get("dep_ptr", 0), np.int64),
+            dep,
+            np.full(len(dep), given.get("gate", False), np.bool_),
+        )
+
+
 class _Sweep:
     """A run that carries along, for each tier, what all served and all ends gain by its speed.
 
@@ -106,66 +132,97 @@ class _Sweep:
 
     def __init__(self, rates: Floats, is_in: NDArray[np.bool_], columns: dict[str, Any]) -> None:
         self.sim = FlowSim(rates)
-        self.sim.post(**columns)
+        self.sim.post(**columns, watch=True)
         self.capacity = rates
         self.more = rates[:, None] * is_in
-        flows, tiers = self.sim.size, is_in.shape[1]
-        self.start_ps = np.broadcast_to(np.asarray(columns.get("start_ps", 0)), flows)
-        dep_ptr = columns.get("dep_ptr")
-        self.dep_ptr = np.zeros(flows + 1, np.int64) if dep_ptr is None else np.asarray(dep_ptr)
-        self.dep = np.asarray(columns.get("dep", ()), np.int64)
+        flows, self.tiers = self.sim.size, is_in.shape[1]
+        self.waits = _Waits.of(columns, flows)
+        self.finish = np.full(flows, -1, np.int64)
         self.rate = np.zeros(flows)  # of the interval that ended last
+        self.flowing = np.zeros(0, np.int64)  # the flows that have one
         self.moves = np.zeros(flows, np.bool_)  # it has moved bytes in an interval
-        self.served = np.zeros((flows, tiers))
-        self.end = np.full((flows, tiers), np.nan)  # nan: not known yet
+        self.served = np.zeros((flows, self.tiers))
+        self.end = np.full((flows, self.tiers), np.nan)  # nan: not known yet
 
     def run(self) -> tuple[int, Floats]:
         """Return the makespan in picoseconds and what it gains in seconds, for each tier."""
         sim = self.sim
         instant = None  # by how much the ends of the present event move
-        finish = sim.finish_ps
         while (event := sim.next_event()) is not None:
             active = sim.active()
             self._step(active, instant)
             seconds = (event - sim.now_ps) / PS_PER_S
             self.served[active.flow] += rate_rise(active, self.capacity, self.more) * seconds
-            sim.run_until(event)
-            before, finish = finish, sim.finish_ps
-            instant = self._end(np.flatnonzero((before < 0) & (finish >= 0)), finish)
-        last = finish == finish.max(initial=0)
-        return int(finish.max(initial=0)), self.end[last].max(axis=0, initial=-np.inf)
+            ended = sim.advance(event)
+            self.finish[ended] = event
+            instant = self._end(ended)
+        last = self.finish == self.finish.max(initial=0)
+        return int(self.finish.max(initial=0)), self.end[last].max(axis=0, initial=-np.inf)
 
     def _step(self, active: Active, instant: Floats | None) -> None:
         """Let the event that has just moved change what flows serve by the step of their rates."""
         flow = active.flow
         new = np.flatnonzero(~self.moves[flow])
-        starts = np.array([self._start(int(flow[k]), self.sim.finish_ps) for k in new])
+        starts = self._starts(flow[new])
         if instant is None:  # nothing ended: the start-ups of flows that wait have passed
-            instant = starts.max(axis=0) if len(new) else np.zeros(self.end.shape[1])
-        shift = np.tile(instant, (len(flow), 1))
-        if len(new):
-            shift[new] = starts
-        self.served[flow] += (self.rate[flow] - active.rate)[:, None] * shift
-        self.rate[:] = 0.0
+            instant = starts.max(axis=0) if len(new) else np.zeros(self.tiers)
+        step = self.rate[flow] - active.rate
+        served = step[:, None] * instant
+        served[new] = step[new, None] * starts
+        self.served[flow] += served
+        self.rate[self.flowing] = 0.0
         self.rate[flow] = active.rate
+        self.flowing = flow
         self.moves[flow] = True
 
-    def _start(self, flow: int, finish: Ints) -> Floats:
-        """Return by how much a start moves: as the end it waits for, where that is the later."""
-        deps = self.dep[self.dep_ptr[flow] : self.dep_ptr[flow + 1]]
-        if len(deps) == 0 or finish[deps].max() < self.start_ps[flow]:
-            return np.zeros(self.end.shape[1])
-        last = deps[finish[deps] == finish[deps].max()]
-        latest: Floats = self.end[last].max(axis=0)  # nan where one is not known yet
-        return latest
+    def _starts(self, flows: Ints) -> Floats:
+        """Return by how much starts move: as the end that each waits for, where it does."""
+        starts = np.zeros((len(flows), self.tiers))
+        w = self.waits
+        write_starts(
+            flows, w.start_ps, w.startup_ps, w.ptr, w.dep, w.gate, self.finish, self.end, starts
+        )
+        return starts
 
-    def _end(self, ended: Ints, finish: Ints) -> Floats | None:
+    def _end(self, ended: Ints) -> Floats | None:
         """Note by how much the ends of this instant move, and return that of the latest."""
         moved = ended[self.moves[ended]]
         self.end[moved] = -self.served[moved] / self.rate[moved][:, None]
-        waiting = [int(flow) for flow in ended[~self.moves[ended]]]  # they had nothing to move
-        while waiting:  # for each other, perhaps
-            for flow in waiting:
-                self.end[flow] = self._start(flow, finish)
-            waiting = [flow for flow in waiting if np.isnan(self.end[flow]).any()]
+        waiting = ended[~self.moves[ended]]  # they had nothing to move
+        while len(waiting):  # for each other, perhaps
+            self.end[waiting] = self._starts(waiting)
+            waiting = waiting[np.isnan(self.end[waiting]).any(axis=1)]
         return self.end[ended].max(axis=0) if len(ended) else None
+
+
+@kernel
+def write_starts(
+    flows: Ints,
+    start_ps: Ints,
+    startup_ps: Ints,
+    dep_ptr: Ints,
+    dep: Ints,
+    gate: NDArray[np.bool_],
+    finish: Ints,
+    end: Floats,
+    starts: Floats,
+) -> None:
+    """Write by how much the bytes' entry moves for each flow: nan where that is not known yet.
+
+    What comes last counts: the start and the ends that are waited for, and the start-up behind
+    them; or the end of a gate. Of several that come last, the one that moves most.
+    """
+    for k in range(len(flows)):
+        flow = flows[k]
+        latest = start_ps[flow] + startup_ps[flow]
+        for j in range(dep_ptr[flow], dep_ptr[flow + 1]):
+            done = finish[dep[j]] + (0 if gate[j] else startup_ps[flow])
+            later = done > latest
+            latest = max(latest, done)
+            if later:
+                starts[k] = end[dep[j]]
+            elif done == latest:
+                for tier in range(starts.shape[1]):
+                    move = end[dep[j], tier]
+                    if move > starts[k, tier] or np.isnan(move):  # nan stays
+                        starts[k, tier] = move
