@@ -131,3 +131,9 @@ def test_bytes_of_a_copy():
     assert q.bytes_per_copy(7168, "none") == 14336
     with pytest.raises(OptionError, match="int8"):
         q.bytes_per_copy(7168, "int9")
+
+
+def test_values_are_seen_without_a_copy():
+    held = np.zeros((2, 2), np.uint16)
+    q.values(held)[0, 0] = 1
+    assert held[0, 0] == 0x3F80
