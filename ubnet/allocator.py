@@ -29,6 +29,7 @@ ROUND_UP = 0.5 + 3.1e-4
 SAME_LEVEL = 1e-12
 # Under this part of a link's weight, what subtraction left of it is too coarse: summed afresh.
 FEW = 1e-3
+COARSE = 1e-9  # the same in doubled precision
 
 # Places in `Queues.clock`.
 NOW = 0
@@ -66,9 +67,17 @@ GROUPED = 31  # flows that another one, equal to them, stands for
 TOLERANCE = 32  # ends that follow the first within this part of the time, times 1e9, wait
 HELD_BACK = 33  # flows that waited, and the longest of it in picoseconds
 LONGEST_HELD = 34
+SUMS = 35  # which sums of links are right: those with this number
+LOOKED = 36  # hops that the present sweep has looked at
+CAPPED = 37  # active flows with a cap
 CLOCK_FIELDS = 40
 
 BLOCK_BITS = 5  # active flows in blocks of 32, each with its first end
+ELSEWHERE = -2
+# What a link does at its level.
+STOP = 0
+LET_RISE = 1  # those that it holds back: others may stop them before it does
+LIFT = 2  # them, to its new level: it is the only one that lets any rise
 # What `work` does.
 CRAMPED = -1
 NO_EVENT = 0
@@ -84,7 +93,10 @@ MOST_SHARES = 32_000.0
 TOP = np.int64(0)
 FEW_ROWS = 16  # so many to look at for each flow of a batch cost less than sorting it
 IN_BATCH = -2  # instead of the next flow that waits
-SWEEP = 32  # hops that a sweep may look at, for each busy link, where rows could be filled
+# Hops that a sweep may look at where rows could be filled instead: these take as long as one for
+# each so many fields of the matrix, and a sweep of FEW_HOPS is not worth it.
+FIELDS_A_HOP = 64
+FEW_HOPS = 512
 RECENT = 256  # recently used instants of the waiting queue; a power of two
 
 
@@ -123,24 +135,35 @@ HOPS_OF_FLOWS = [  # one row a link of a route; the active ones of a link are do
     ("share", "f8"),
     ("next", "i4"),
     ("prev", "i4"),
+    ("next_own", "i4"),  # of the flows that the link holds back or lets rise; ELSEWHERE: not there
+    ("room", "i4"),  # to half a cache line
 ]
 # Dependencies, listed by the flow that is waited for: of the flow that waits, or as -1 - flow of
 # one whose bytes alone wait.
 EDGES = [("flow", "i4"), ("next", "i4")]
-LINKS = [
-    ("free", "f8"),  # what its (frozen) flows leave, and what rounding lost of it
+LINKS = [  # three cache lines
+    # What its frozen flows leave, and what rounding lost of it. Of a sweep: those that it neither
+    # holds back nor lets rise.
+    ("free", "f8"),
     ("free_low", "f8"),
-    ("open_weight", "f8"),  # the part of `weight` that is not frozen
-    ("weight", "f8"),  # sum of share times weight of its flows
+    ("open_weight", "f8"),  # share times weight of the other flows, and what rounding lost of it
+    ("open_low", "f8"),
+    ("most", "f8"),  # no frozen flow of a sweep has a higher level
+    ("held_level", "f8"),  # of the flows that it holds back
+    ("stop_level", "f8"),  # the level at which it stops, or stopped, flows; inf where it does not
+    ("capacity", "f8"),
+    ("own_count", "i4"),  # flows that it holds back or lets rise
+    ("open_count", "i4"),  # flows that rise
+    ("summed", "i4"),  # `clock[SUMS]` while a sweep's sums are right
     ("first_hop", "i4"),
-    ("open_count", "i4"),
+    ("first_own", "i4"),
     ("crowd", "i4"),  # its active flows
     ("touched", "i4"),  # the last region that it was part of
     ("left_in", "i4"),  # the last region before which a flow left it
     ("held", "i4"),  # flows that it holds back, those of the region apart
-    ("lifts", "i4"),  # 1: at `stop_level` it first lets those rise that it holds back
-    ("stop_level", "f8"),  # the level at which it stops, or stopped, flows; inf where it does not
-    ("capacity", "f8"),
+    ("then", "i4"),  # what it does at `stop_level`
+    ("queued", "f8"),  # the lowest level in the heap that stands for it
+    ("weight", "f8"),  # the most that `open_weight` was since it was summed up
     ("bytes", "f8"),  # carried by flows that have ended, times share
     ("changed", "i4"),  # column of the links that flows have left
     ("position", "i4"),  # among the busy links
@@ -148,8 +171,7 @@ LINKS = [
     ("busy", "i4"),  # column of the busy links
     ("region", "i4"),  # column of the region's links
     ("listed", "i4"),  # 1 while it is one of the region's links
-    ("room", "i8"),  # to two cache lines
-    ("more_room", "i8"),
+    ("room", "3i8"),  # to three cache lines
 ]
 LISTS = [  # columns of flow ids, and of what goes with them
     ("due_ps", "i8"),  # ends of the active flows at their present rates
@@ -333,6 +355,7 @@ def _look_again(clock: I8, links: Table, link: Int) -> None:
     if links[link].touched != clock[REGION]:
         links[link].touched = clock[REGION]
         links[link].stop_level = np.inf
+        links[link].queued = np.inf
         links[link].listed = 0
     if links[link].listed == 0:
         links[link].listed = 1
@@ -349,6 +372,64 @@ def _set_due(lists: Table, blocks: Table, place: Int, due_ps: Int) -> None:
     elif due_ps < blocks[block].first_ps:
         blocks[block].first_ps = due_ps
     lists[place].due_ps = due_ps
+
+
+@inner_kernel
+def _leave(links: Table, link: Int, rate: float) -> None:
+    """Let a link have a rate more left for others, in doubled precision."""
+    free = links[link].free
+    rest = free + rate
+    part = rest - free
+    links[link].free_low += (free - (rest - part)) + (rate - part)
+    links[link].free = rest
+
+
+@inner_kernel
+def _weigh(links: Table, link: Int, weight: float) -> None:
+    """Let a link have more weight of its own, in doubled precision."""
+    old = links[link].open_weight
+    new = old + weight
+    part = new - old
+    links[link].open_low += (old - (new - part)) + (weight - part)
+    links[link].open_weight = new
+    links[link].weight = max(links[link].weight, new)
+
+
+@inner_kernel
+def _own(hops: Table, links: Table, link: Int, h: Int, weight: float) -> None:
+    """Count a flow among a link's own: those that it holds back or lets rise."""
+    _weigh(links, link, weight)
+    links[link].own_count += 1
+    if hops[h].next_own == ELSEWHERE:
+        hops[h].next_own = links[link].first_own
+        links[link].first_own = h
+
+
+@inner_kernel
+def _disown(links: Table, link: Int, weight: float) -> None:
+    """Do the reverse; the list of its own is put in order when it is looked at."""
+    _weigh(links, link, -weight)
+    links[link].own_count -= 1
+
+
+@inner_kernel
+def _first_own(clock: I8, flows: Table, hops: Table, links: Table, link: Int) -> Int:
+    """Return the first hop of a link's own flows; take those off the list that are no more."""
+    h, before = links[link].first_own, -1
+    while h >= 0:
+        after, flow = hops[h].next_own, hops[h].flow
+        rises = flows[flow].open_in == clock[EPOCH]
+        clock[LOOKED] += 1
+        if flows[flow].position >= 0 and (rises or flows[flow].stopped_by == link):
+            before = h
+        else:
+            hops[h].next_own = ELSEWHERE
+            if before < 0:
+                links[link].first_own = after
+            else:
+                hops[before].next_own = after
+        h = after
+    return np.int64(links[link].first_own)
 
 
 @inner_kernel
@@ -374,6 +455,7 @@ def _activate(
         blocks[place >> BLOCK_BITS].dirty = 0
     lists[place].due_ps = NEVER
     clock[ODD_FLOWS] += flows[flow].odd
+    clock[CAPPED] += 1 if flows[flow].cap < np.inf else 0
     clock[HOPS] += flows[flow + 1].first_hop - flows[flow].first_hop
     for h in range(flows[flow].first_hop, flows[flow + 1].first_hop):
         link = hops[h].link
@@ -385,13 +467,18 @@ def _activate(
         after = links[link].first_hop
         hops[h].next = after
         hops[h].prev = -1
+        hops[h].next_own = ELSEWHERE
         if after >= 0:
             hops[after].prev = h
         links[link].first_hop = h
     if alone:
         _let_in(clock, flows, links, lists, flow)
         for h in range(flows[flow].first_hop, flows[flow + 1].first_hop):
-            _look_again(clock, links, np.int64(hops[h].link))
+            link = np.int64(hops[h].link)
+            if links[link].summed == clock[SUMS]:
+                links[link].open_count += 1
+                _own(hops, links, link, np.int64(h), hops[h].share * flows[flow].weight)
+            _look_again(clock, links, link)
 
 
 @inner_kernel
@@ -408,11 +495,18 @@ def _deactivate(
     flows[last].position = place
     flows[flow].position = -1
     clock[ODD_FLOWS] -= flows[flow].odd
+    clock[CAPPED] -= 1 if flows[flow].cap < np.inf else 0
     clock[HOPS] -= flows[flow + 1].first_hop - flows[flow].first_hop
     if flows[flow].stopped_by >= 0:
         links[flows[flow].stopped_by].held -= 1
     for h in range(flows[flow].first_hop, flows[flow + 1].first_hop):
-        link = hops[h].link
+        link = np.int64(hops[h].link)
+        if links[link].summed == clock[SUMS]:
+            weight = hops[h].share * flows[flow].weight
+            if flows[flow].stopped_by == link:
+                _disown(links, link, weight)
+            else:
+                _leave(links, link, weight * flows[flow].level)
         links[link].crowd -= 1
         if links[link].left_in != clock[REGION]:
             links[link].left_in = clock[REGION]
@@ -442,10 +536,12 @@ def _deactivate_all(clock: I8, flows: Table, links: Table, lists: Table) -> None
         links[link].crowd = 0
         links[link].held = 0
         links[link].first_hop = -1
+    clock[SUMS] += 1
     clock[ACTIVE] = 0
     clock[BUSY_LINKS] = 0
     clock[HOPS] = 0
     clock[ODD_FLOWS] = 0
+    clock[CAPPED] = 0
 
 
 @inner_kernel
@@ -522,14 +618,9 @@ def _freeze(flows: Table, hops: Table, links: Table, flow: Int, level: float, by
     if by >= 0:
         rate = level * weight
     for h in range(flows[flow].first_hop, flows[flow + 1].first_hop):
-        link = hops[h].link
+        link = np.int64(hops[h].link)
         share = hops[h].share
-        free = links[link].free
-        used = -rate * share
-        rest = free + used
-        part = rest - free
-        links[link].free_low += (free - (rest - part)) + (used - part)
-        links[link].free = rest
+        _leave(links, link, -rate * share)
         links[link].open_weight -= share * weight
         links[link].open_count -= 1
 
@@ -548,31 +639,32 @@ def _open_weight(flows: Table, hops: Table, links: Table, link: Int, epoch: Int)
 
 
 @inner_kernel
-def _open(
-    clock: I8,
-    flows: Table,
-    hops: Table,
-    links: Table,
-    levels: Table,
-    ids: I4,
-    n: Int,
-    over: I4,
-    m: Int,
-) -> Int:
-    """Open n flows over m links; return how many levels (links, caps) wait in the heap."""
-    epoch = clock[EPOCH]
-    for k in range(m):
-        link = over[k]
+def _drop_top(levels: Table, waiting: Int) -> Int:
+    """Take the top off a heap of levels; return how many are left."""
+    waiting -= 1
+    levels[0].level = levels[waiting].level
+    levels[0].of = levels[waiting].of
+    if waiting > 0:
+        _sink_level(levels, TOP, waiting)
+    return waiting
+
+
+@inner_kernel
+def _open(clock: I8, flows: Table, hops: Table, links: Table, lists: Table, levels: Table) -> Int:
+    """Let all active flows rise; return how many levels (links, caps) wait in the heap."""
+    for k in range(clock[BUSY_LINKS]):
+        link = links[k].busy
         links[link].free = links[link].capacity
         links[link].free_low = 0.0
         links[link].weight = 0.0
         links[link].open_count = 0
+        links[link].held = 0
         links[link].stop_level = np.inf
     waiting = np.int64(0)
-    for k in range(n):
-        flow = ids[k]
+    for k in range(clock[ACTIVE]):
+        flow = lists[k].active
         weight = flows[flow].weight
-        flows[flow].open_in = epoch
+        flows[flow].open_in = clock[EPOCH]
         for h in range(flows[flow].first_hop, flows[flow + 1].first_hop):
             links[hops[h].link].weight += hops[h].share * weight
             links[hops[h].link].open_count += 1
@@ -580,13 +672,12 @@ def _open(
             levels[waiting].level = flows[flow].cap / weight
             levels[waiting].of = -1 - flow
             waiting += 1
-    for k in range(m):
-        link = over[k]
-        if links[link].open_count > 0:
-            links[link].open_weight = links[link].weight
-            levels[waiting].level = links[link].capacity / links[link].weight
-            levels[waiting].of = link
-            waiting += 1
+    for k in range(clock[BUSY_LINKS]):
+        link = links[k].busy
+        links[link].open_weight = links[link].weight
+        levels[waiting].level = links[link].capacity / links[link].weight
+        levels[waiting].of = link
+        waiting += 1
     for k in range((waiting + 2) // 4 - 1, -1, -1):
         _sink_level(levels, k, waiting)
     return waiting
@@ -594,27 +685,18 @@ def _open(
 
 @inner_kernel
 def _fill(
-    clock: I8,
-    flows: Table,
-    hops: Table,
-    links: Table,
-    levels: Table,
-    ids: I4,
-    n: Int,
-    over: I4,
-    m: Int,
+    clock: I8, flows: Table, hops: Table, links: Table, lists: Table, levels: Table, blocks: Table
 ) -> None:
-    """Give n flows their weighted max-min levels on what the others leave of their m links.
+    """Give all active flows their weighted max-min levels.
 
     A link's level, its free capacity over its open weight, only rises while others freeze, so the
     levels in the heap are lower bounds: the top one is looked at again before it is believed.
     """
     clock[EPOCH] += 1
-    clock[TOUCHED] += n
-    epoch = clock[EPOCH]
-    waiting = _open(clock, flows, hops, links, levels, ids, n, over, m)
-    last = 0.0
-    rising = n
+    clock[SUMS] += 1
+    clock[TOUCHED] += clock[ACTIVE]
+    epoch, rising, last = clock[EPOCH], clock[ACTIVE], 0.0
+    waiting: Int = _open(clock, flows, hops, links, lists, levels)
     while rising > 0:
         of = levels[0].of
         if of < 0:
@@ -641,11 +723,9 @@ def _fill(
                     rising -= 1
                     _freeze(flows, hops, links, flow, level, of)
                 h = hops[h].next
-        waiting -= 1
-        levels[0].level = levels[waiting].level
-        levels[0].of = levels[waiting].of
-        if waiting > 0:
-            _sink_level(levels, TOP, waiting)
+        waiting = _drop_top(levels, waiting)
+    for k in range(clock[ACTIVE]):
+        _set_rate(clock, flows, links, lists, blocks, lists[k].active)
 
 
 @inner_kernel
@@ -663,27 +743,50 @@ def _raise_level(levels: Table, k: Int, level: float, of: Int) -> None:
 
 
 @inner_kernel
-def _own_level(clock: I8, flows: Table, hops: Table, links: Table, link: Int) -> float:
-    """Return the level at which a link stops its flows if the others stay as they are.
+def _sum_up(clock: I8, flows: Table, hops: Table, links: Table, link: Int) -> None:
+    """Sum up what a sweep keeps of a link."""
+    links[link].summed = clock[SUMS]
+    links[link].free = links[link].capacity
+    links[link].free_low = 0.0
+    links[link].open_weight = 0.0
+    links[link].open_low = 0.0
+    links[link].weight = 0.0
+    links[link].own_count = 0
+    links[link].open_count = 0
+    links[link].most = 0.0
+    links[link].first_own = -1
+    clock[LOOKED] += links[link].crowd
+    h = np.int64(links[link].first_hop)
+    while h >= 0:
+        flow = hops[h].flow
+        hops[h].next_own = ELSEWHERE
+        weight = hops[h].share * flows[flow].weight
+        if flows[flow].open_in == clock[EPOCH]:
+            links[link].open_count += 1
+            _own(hops, links, link, np.int64(h), weight)
+        elif flows[flow].stopped_by == link:
+            links[link].held_level = flows[flow].level
+            _own(hops, links, link, np.int64(h), weight)
+        else:
+            links[link].most = max(links[link].most, flows[flow].level)
+            _leave(links, link, -weight * flows[flow].level)
+        h = np.int64(hops[h].next)
 
-    Its own are those that it holds back and those that rise; the others have no more than their
-    level. inf: it stops nobody, or just those that it holds back already.
-    """
-    epoch, capacity, limit, level = clock[EPOCH], links[link].capacity, np.inf, 0.0
+
+@inner_kernel
+def _level_above(
+    clock: I8, flows: Table, hops: Table, links: Table, link: Int, limit: float
+) -> float:
+    """Return a link's level where those with more than a limit have to come down to it, too."""
     while True:
-        own, fixed, low, weights = 0.0, 0.0, 0.0, 0.0
-        most, held, rising = 0.0, np.inf, 0
+        own, fixed, low, most = 0.0, 0.0, 0.0, 0.0
+        clock[LOOKED] += links[link].crowd
         h = links[link].first_hop
         while h >= 0:
             flow = hops[h].flow
             weight = hops[h].share * flows[flow].weight
-            weights += weight
-            if flows[flow].open_in == epoch:
+            if flows[flow].open_in == clock[EPOCH] or flows[flow].stopped_by == link:
                 own += weight
-                rising += 1
-            elif flows[flow].stopped_by == link:
-                own += weight
-                held = flows[flow].level
             else:
                 most = max(most, flows[flow].level)
                 if flows[flow].level > limit:
@@ -695,25 +798,60 @@ def _own_level(clock: I8, flows: Table, hops: Table, links: Table, link: Int) ->
                     low += (fixed - (more - part)) + (used - part)
                     fixed = more
             h = hops[h].next
-        if own > 0.0:
-            level = ((capacity - fixed) - low) / own
-            if most <= level * (1.0 + SAME_LEVEL) or level <= limit < np.inf:
-                break
-            limit = level * (1.0 + SAME_LEVEL)  # from below: those with more than this rise, too
-        elif fixed > capacity * (1.0 + SAME_LEVEL) and limit == np.inf:
-            limit = capacity / weights * (1.0 + SAME_LEVEL)
-        else:
+        links[link].most = most
+        if own == 0.0:
             return float(np.inf)
-    above = most > level * (1.0 + SAME_LEVEL)
-    links[link].lifts = 0
-    if held < np.inf and abs(level - held) <= SAME_LEVEL * held:
+        level = ((links[link].capacity - fixed) - low) / own
+        if most <= level * (1.0 + SAME_LEVEL) or level <= limit:
+            return float(level)
+        limit = level * (1.0 + SAME_LEVEL)
+
+
+@inner_kernel
+def _own_level(clock: I8, flows: Table, hops: Table, links: Table, link: Int, exact: bool) -> float:
+    """Return the level at which a link stops its flows if the others stay as they are.
+
+    Its own are those that it holds back and those that rise; the others have no more than their
+    level. inf: it stops nobody, or just those that it holds back already. A lower bound will do
+    where it need not be exact: so flows that have too much are looked for but once.
+    """
+    own = links[link].open_weight + links[link].open_low
+    if links[link].summed != clock[SUMS] or own < COARSE * links[link].weight:
+        _sum_up(clock, flows, hops, links, link)
+    links[link].then = STOP
+    free = links[link].free + links[link].free_low
+    level = 0.0
+    if links[link].own_count > 0:
+        level = free / (links[link].open_weight + links[link].open_low)
+    elif free >= -SAME_LEVEL * links[link].capacity:
+        return float(np.inf)
+    held = 0.0
+    if links[link].own_count > links[link].open_count:
+        held = links[link].held_level
+    if held > 0.0 and held < level * (1.0 - SAME_LEVEL):
+        links[link].then = LET_RISE
+        if links[link].open_count == 0 and links[link].most <= level and clock[CAPPED] == 0:
+            links[link].then = LIFT
+        return float(held)
+    if exact and links[link].most > level * (1.0 + SAME_LEVEL):
+        level = _level_above(clock, flows, hops, links, link, level * (1.0 + SAME_LEVEL))
+        if held > 0.0 and held < level * (1.0 - SAME_LEVEL):
+            links[link].then = LET_RISE
+            return float(held)
+    if held > 0.0 and abs(level - held) <= SAME_LEVEL * held:
         level = held
-        if rising == 0 and not above:
+        if links[link].open_count == 0 and links[link].most <= level * (1.0 + SAME_LEVEL):
             return float(np.inf)
-    elif held < level:
-        links[link].lifts = 1
-        level = held
     return float(level)
+
+
+@inner_kernel
+def _is_in_question(clock: I8, links: Table, link: Int) -> bool:
+    """Say whether a link that stops nobody has to be looked at: it waits for it, or is too full."""
+    if links[link].touched == clock[REGION] and links[link].stop_level < np.inf:
+        return True
+    free = links[link].free + links[link].free_low
+    return bool(free < -SAME_LEVEL * links[link].capacity)
 
 
 @inner_kernel
@@ -728,18 +866,35 @@ def _settle(
     by: Int,
 ) -> None:
     """Give a flow a level, and look again at the links that it crosses."""
-    lowered = flows[flow].open_in != clock[EPOCH] and flows[flow].level > level
+    rose, before, held_by = flows[flow].open_in == clock[EPOCH], flows[flow].level, np.int64(-1)
+    if not rose:
+        held_by = np.int64(flows[flow].stopped_by)
     _let_in(clock, flows, links, lists, flow)
-    clock[TOUCHED] += 1
     flows[flow].level = level
     flows[flow].stopped_by = by
     flows[flow].open_in = 0
+    if by >= 0:
+        links[by].held_level = level
+    clock[TOUCHED] += 1
+    clock[LOOKED] += flows[flow + 1].first_hop - flows[flow].first_hop
     for h in range(flows[flow].first_hop, flows[flow + 1].first_hop):
         link = np.int64(hops[h].link)
-        idle = links[link].held == 0 and (
-            links[link].touched != clock[REGION] or links[link].stop_level == np.inf
-        )
-        if link != by and not (lowered and idle):  # what holds nobody may well have more to give
+        if links[link].summed == clock[SUMS]:
+            weight = hops[h].share * flows[flow].weight
+            links[link].open_count -= rose
+            own = rose or held_by == link
+            if not own:
+                _leave(links, link, weight * before)
+            if link != by:
+                _leave(links, link, -weight * level)
+                links[link].most = max(links[link].most, level)
+                if own:
+                    _disown(links, link, weight)
+            elif not own:
+                _own(hops, links, link, np.int64(h), weight)
+            if links[link].own_count == 0 and not _is_in_question(clock, links, link):
+                continue
+        if link != by:
             _look_again(clock, links, link)
 
 
@@ -755,19 +910,38 @@ def _let_rise(
     link: Int,
 ) -> Int:
     """Let the flows rise that a link holds back; return how many levels wait then."""
-    h = links[link].first_hop
+    h = _first_own(clock, flows, hops, links, link)
     while h >= 0:
         flow = np.int64(hops[h].flow)
-        if flows[flow].stopped_by == link and flows[flow].open_in != clock[EPOCH]:
+        if flows[flow].open_in != clock[EPOCH]:
             _let_in(clock, flows, links, lists, flow)
             flows[flow].open_in = clock[EPOCH]
             if flows[flow].cap < np.inf:
                 _raise_level(levels, waiting, flows[flow].cap / flows[flow].weight, -1 - flow)
                 waiting += 1
-            for other in range(flows[flow].first_hop, flows[flow + 1].first_hop):
-                _look_again(clock, links, np.int64(hops[other].link))
-        h = hops[h].next
+            for hop in range(flows[flow].first_hop, flows[flow + 1].first_hop):
+                other = np.int64(hops[hop].link)
+                if links[other].summed == clock[SUMS]:
+                    links[other].open_count += 1
+                    if other != link:
+                        weight = hops[hop].share * flows[flow].weight
+                        _leave(links, other, weight * flows[flow].level)
+                        _own(hops, links, other, np.int64(hop), weight)
+                _look_again(clock, links, other)
+        h = np.int64(hops[h].next_own)
     return waiting
+
+
+@inner_kernel
+def _lift(clock: I8, flows: Table, hops: Table, links: Table, lists: Table, link: Int) -> None:
+    """Let the flows that a link holds back have all that the others leave."""
+    level = (links[link].free + links[link].free_low) / (
+        links[link].open_weight + links[link].open_low
+    )
+    h = _first_own(clock, flows, hops, links, link)
+    while h >= 0:
+        _settle(clock, flows, hops, links, lists, np.int64(hops[h].flow), level, link)
+        h = np.int64(hops[h].next_own)
 
 
 @inner_kernel
@@ -775,34 +949,61 @@ def _stop(
     clock: I8, flows: Table, hops: Table, links: Table, lists: Table, link: Int, level: float
 ) -> None:
     """Let a link stop its own flows, and those that are above, at a level."""
-    h = links[link].first_hop
+    above, below = level * (1.0 + SAME_LEVEL), level * (1.0 - SAME_LEVEL)
+    h = _first_own(clock, flows, hops, links, link)
     while h >= 0:
         flow = np.int64(hops[h].flow)
         now = flows[flow].level
-        if (
-            flows[flow].open_in == clock[EPOCH]
-            or now > level * (1.0 + SAME_LEVEL)
-            or (flows[flow].stopped_by == link and now < level * (1.0 - SAME_LEVEL))
-        ):
+        if flows[flow].open_in == clock[EPOCH] or now > above or now < below:
             _settle(clock, flows, hops, links, lists, flow, level, link)
-        h = hops[h].next
+        h = np.int64(hops[h].next_own)
+    if links[link].most <= above:
+        return
+    clock[LOOKED] += links[link].crowd
+    links[link].most = above
+    h = np.int64(links[link].first_hop)
+    while h >= 0:
+        flow = np.int64(hops[h].flow)
+        if flows[flow].level > above:
+            _settle(clock, flows, hops, links, lists, flow, level, link)
+        h = np.int64(hops[h].next)
 
 
 @inner_kernel
-def _fill_region(
-    clock: I8, flows: Table, hops: Table, links: Table, lists: Table, levels: Table, blocks: Table
-) -> bool:
-    """Re-allocate only where flows came or went; give up (False) where that grows too large.
+def _look(clock: I8, flows: Table, hops: Table, links: Table, levels: Table, waiting: Int) -> Int:
+    """Find the levels of the links on the list; return how many levels wait in the heap then."""
+    for k in range(clock[REGION_LINKS]):
+        link = np.int64(links[k].region)
+        links[link].listed = 0
+        level = _own_level(clock, flows, hops, links, link, False)
+        links[link].stop_level = level
+        if level < links[link].queued:
+            links[link].queued = level
+            _raise_level(levels, waiting, level, link)
+            waiting += 1
+    clock[REGION_LINKS] = 0
+    return waiting
 
-    Sweep over the levels from below. What is below the sweep is final. A link that came into
-    question has a level at which it stops its flows, or lets those rise that it holds back; the
-    lowest comes next, and the links of the flows that it changes come into question, too.
-    """
+
+@inner_kernel
+def _look_closely(
+    clock: I8, flows: Table, hops: Table, links: Table, link: Int, bound: float
+) -> float:
+    """Return the level of a link whose lower bound has come up; inf: it is not in question."""
+    if bound != links[link].queued:
+        return float(np.inf)  # a lower one has come up before
+    if links[link].stop_level <= bound and links[link].then == STOP:
+        links[link].stop_level = _own_level(clock, flows, hops, links, link, True)
+    links[link].queued = links[link].stop_level
+    return float(links[link].stop_level)
+
+
+@inner_kernel
+def _begin_sweep(clock: I8, flows: Table, links: Table, lists: Table, levels: Table) -> Int:
+    """Let the flows rise that have come; return how many levels wait in the heap then."""
     clock[EPOCH] += 1
-    waiting: Int = np.int64(0)
-    last, budget = 0.0, 2 * clock[HOPS]
-    if clock[ODD_FLOWS] == 0:  # the dense regime costs no more for more flows
-        budget = min(budget, SWEEP * clock[BUSY_LINKS])
+    clock[LOOKED] = 0
+    waiting = np.int64(0)
     for k in range(clock[REGION_FLOWS]):
         flow = np.int64(lists[k].region)
         flows[flow].open_in = clock[EPOCH]
@@ -812,55 +1013,56 @@ def _fill_region(
     for k in range(clock[CHANGED_LINKS]):
         if links[links[k].changed].held > 0:  # to leave a link frees those alone that it holds
             _look_again(clock, links, np.int64(links[k].changed))
+    return waiting
+
+
+@inner_kernel
+def _sweep(
+    clock: I8, flows: Table, hops: Table, links: Table, lists: Table, levels: Table, blocks: Table
+) -> bool:
+    """Re-allocate only where flows came or went; give up (False) where that grows too large.
+
+    Sweep over the levels from below. What is below the sweep is final. A link that came into
+    question has a level at which it stops its flows, or lets those have more that it holds back;
+    the lowest comes next, and the links of the flows that it changes come into question, too.
+    """
+    budget = 2 * clock[HOPS]
+    if clock[ODD_FLOWS] == 0:  # the dense regime costs no more for more flows
+        budget = min(budget, max(FEW_HOPS, clock[BUSY_LINKS] ** 2 // FIELDS_A_HOP))
+    waiting: Int = _begin_sweep(clock, flows, links, lists, levels)
+    last = 0.0
     while True:
-        for k in range(clock[REGION_LINKS]):
-            link = np.int64(links[k].region)
-            links[link].listed = 0
-            budget -= links[link].crowd
-            level = _own_level(clock, flows, hops, links, link)
-            if level != links[link].stop_level and level < np.inf:
-                _raise_level(levels, waiting, level, link)
-                waiting += 1
-            links[link].stop_level = level
-        clock[REGION_LINKS] = 0
+        waiting = _look(clock, flows, hops, links, levels, waiting)
         if waiting == 0:
             break
         # What comes into question next must find room in the heap, outdated entries included.
-        if budget < 0 or waiting + clock[ACTIVE] + clock[BUSY_LINKS] > len(levels):
+        if clock[LOOKED] > budget or waiting + clock[ACTIVE] + clock[BUSY_LINKS] > len(levels):
             return False
         level, of = levels[0].level, np.int64(levels[0].of)
-        waiting -= 1
-        levels[0].level = levels[waiting].level
-        levels[0].of = levels[waiting].of
-        if waiting > 0:
-            _sink_level(levels, TOP, waiting)
+        if of >= 0:
+            level = _look_closely(clock, flows, hops, links, of, level)
+            if levels[0].level < level < np.inf:
+                levels[0].level = level
+                _sink_level(levels, TOP, waiting)
+                continue
+        waiting = _drop_top(levels, waiting)
         if of < 0:
             if flows[-1 - of].open_in == clock[EPOCH]:
                 last = max(last, level)
                 _settle(clock, flows, hops, links, lists, -1 - of, level, np.int64(-1))
-        elif level == links[of].stop_level:
+        elif level < np.inf:
+            links[of].queued = np.inf
             links[of].stop_level = np.inf
             last = level if level > last * (1.0 + SAME_LEVEL) else last
-            if links[of].lifts != 0:
+            if links[of].then == LIFT:
+                _lift(clock, flows, hops, links, lists, of)
+            elif links[of].then == LET_RISE:
                 waiting = _let_rise(clock, flows, hops, links, lists, levels, waiting, of)
             else:
                 _stop(clock, flows, hops, links, lists, of, last)
     for k in range(clock[REGION_FLOWS]):
         _set_rate(clock, flows, links, lists, blocks, lists[k].region)
     return True
-
-
-@inner_kernel
-def _fill_all(
-    clock: I8, flows: Table, hops: Table, links: Table, lists: Table, levels: Table, blocks: Table
-) -> None:
-    """Re-allocate all active flows."""
-    n, m = clock[ACTIVE], clock[BUSY_LINKS]
-    for k in range(m):
-        links[links[k].busy].held = 0
-    _fill(clock, flows, hops, links, levels, lists.active, n, links.busy, m)
-    for k in range(n):
-        _set_rate(clock, flows, links, lists, blocks, lists[k].active)
 
 
 @inner_kernel
@@ -895,14 +1097,14 @@ def _reallocate(
         changing += links[links[k].changed].held
     if clock[WAIT] > 0 or 4 * changing > clock[ACTIVE]:
         clock[WAIT] = max(0, clock[WAIT] - 1)
-        _fill_all(clock, flows, hops, links, lists, levels, blocks)
-    elif _fill_region(clock, flows, hops, links, lists, levels, blocks):
+        _fill(clock, flows, hops, links, lists, levels, blocks)
+    elif _sweep(clock, flows, hops, links, lists, levels, blocks):
         clock[REGIONS] += 1
         clock[MISSES] = 0
     else:
         clock[MISSES] += 1
         clock[WAIT] = (1 << min(clock[MISSES] - 1, 5)) - 1
-        _fill_all(clock, flows, hops, links, lists, levels, blocks)
+        _fill(clock, flows, hops, links, lists, levels, blocks)
         if clock[MISSES] > 2:
             _want_dense(clock, hops, links)
     clock[REGION] += 1
@@ -1440,6 +1642,7 @@ def clear_ended(engine: tuple[Any, ...]) -> None:
         recent[k].bucket = row_now[recent[k].bucket]
     clock[ROWS] = kept
     clock[EDGES_USED] = edge
+    clock[SUMS] += 1
 
 
 # The dense regime. Flows of one bottleneck are a row: they share a clock, the bytes that each of
@@ -1475,6 +1678,9 @@ STRIDE = 16  # steps between snapshots of FREE and OPEN
 UNPLACED = 1 << 30
 
 
+CELLS = [("slot", "i4"), ("column", "i2"), ("share", "i2")]
+
+
 class Dense(NamedTuple):
     """The tables of the dense regime."""
 
@@ -1488,9 +1694,7 @@ class Dense(NamedTuple):
     slot_target: F8  # its target, right in the slot on the link that holds it back
     slot_begin: I4  # the flow's hops, and where they stop
     slot_stop: I4
-    hop_slot: I4
-    hop_column: I4
-    hop_share: NDArray[np.int16]
+    cells: Table  # of each hop
 
 
 @inner_kernel
@@ -1524,14 +1728,13 @@ def _freeze_row(row: NDArray[np.int16], free: F8, rising: F8, level: float) -> N
 @inner_kernel
 def _freeze_flows(dense: Any, row: Int, free: F8, rising: F8, level: float) -> None:
     """Do what `_freeze_row` does, flow by flow."""
-    whole, slot_row, begin, stop = dense[2], dense[6], dense[8], dense[9]
-    hop_column, hop_share = dense[11], dense[12]
+    whole, slot_row, begin, stop, cells = dense[2], dense[6], dense[8], dense[9], dense[10]
     for slot in range(whole[SLOT, row], whole[SLOT, row] + whole[USED, row]):
         if slot_row[slot] == row:
             for h in range(begin[slot], stop[slot]):
-                share = float(hop_share[h])
-                free[hop_column[h]] -= level * share
-                rising[hop_column[h]] -= share
+                share, column = float(cells[h].share), cells[h].column
+                free[column] -= level * share
+                rising[column] -= share
 
 
 @inner_kernel
@@ -1553,8 +1756,14 @@ def _read(reals: F8, whole: I8, row: Int, now: Int) -> float:
 @inner_kernel
 def _take_slots(flows: Table, hops: Table, links: Table, dense: Any, flow: Int) -> None:
     """Give a flow a slot on each of its links."""
-    whole, slot_hop, slot_row, begin, stop = dense[2], dense[5], dense[6], dense[8], dense[9]
-    hop_slot, hop_column, hop_share = dense[10:]
+    whole, slot_hop, slot_row, begin, stop, cells = (
+        dense[2],
+        dense[5],
+        dense[6],
+        dense[8],
+        dense[9],
+        dense[10],
+    )
     first, end = flows[flow].first_hop, flows[flow + 1].first_hop
     for h in range(first, end):
         column = links[hops[h].link].column
@@ -1563,34 +1772,38 @@ def _take_slots(flows: Table, hops: Table, links: Table, dense: Any, flow: Int) 
         slot_hop[slot] = h
         slot_row[slot] = -1
         begin[slot], stop[slot] = first, end
-        hop_slot[h] = slot
-        hop_column[h] = column
-        hop_share[h] = int(hops[h].share)
+        cells[h].slot = slot
+        cells[h].column = column
+        cells[h].share = int(hops[h].share)
 
 
 @inner_kernel
 def _give_slots_back(flows: Table, dense: Any, flow: Int) -> None:
     """Let the last slot of each of a flow's links take the place of its own."""
     whole, slot_hop, slot_row, slot_target = dense[2], dense[5], dense[6], dense[7]
-    begin, stop, hop_slot, hop_column = dense[8:12]
+    begin, stop, cells = dense[8:11]
     for h in range(flows[flow].first_hop, flows[flow + 1].first_hop):
-        column, slot = hop_column[h], hop_slot[h]
+        column, slot = cells[h].column, cells[h].slot
         whole[USED, column] -= 1
         last = whole[SLOT, column] + whole[USED, column]
         slot_hop[slot] = slot_hop[last]
         slot_row[slot] = slot_row[last]
         slot_target[slot] = slot_target[last]
         begin[slot], stop[slot] = begin[last], stop[last]
-        hop_slot[slot_hop[slot]] = slot
+        cells[slot_hop[slot]].slot = slot
 
 
 @inner_kernel
-def _join_row(
-    clock: I8, flows: Table, hops: Table, dense: Any, flow: Int, row: Int, left: float
-) -> None:
+def _join_row(clock: I8, flows: Table, dense: Any, flow: Int, row: Int, left: float) -> None:
     """Put a flow with some bytes left into a row."""
-    matrix, reals, whole, slot_row, slot_target = dense[0], dense[1], dense[2], dense[6], dense[7]
-    hop_slot, hop_column = dense[10], dense[11]
+    matrix, reals, whole, slot_row, slot_target, cells = (
+        dense[0],
+        dense[1],
+        dense[2],
+        dense[6],
+        dense[7],
+        dense[10],
+    )
     if whole[MEMBERS, row] == 0:
         reals[SERVED, row] = 0.0
         reals[SERVED_LOW, row] = 0.0
@@ -1607,17 +1820,17 @@ def _join_row(
         reals[TARGET, row] = target
         whole[FIRST, row] = flow
     for h in range(flows[flow].first_hop, flows[flow + 1].first_hop):
-        matrix[row, hop_column[h]] += hops[h].share
-        slot_row[hop_slot[h]] = row
-        if hop_column[h] == row:
-            slot_target[hop_slot[h]] = target
-            reals[OWN, row] += hops[h].share
+        matrix[row, cells[h].column] += cells[h].share
+        slot_row[cells[h].slot] = row
+        if cells[h].column == row:
+            slot_target[cells[h].slot] = target
+            reals[OWN, row] += cells[h].share
 
 
 @inner_kernel
-def _leave_row(flows: Table, hops: Table, dense: Any, flow: Int) -> None:
+def _leave_row(flows: Table, dense: Any, flow: Int) -> None:
     """Take a flow out of its row."""
-    matrix, reals, whole, hop_column = dense[0], dense[1], dense[2], dense[11]
+    matrix, reals, whole, cells = dense[0], dense[1], dense[2], dense[10]
     row = np.int64(flows[flow].row)
     whole[MOVED, row] = 1
     whole[MEMBERS, row] -= 1
@@ -1625,9 +1838,9 @@ def _leave_row(flows: Table, hops: Table, dense: Any, flow: Int) -> None:
         whole[FIRST, row] = -1
         reals[TARGET, row] = -1.0  # until it is looked for, nobody is before it
     for h in range(flows[flow].first_hop, flows[flow + 1].first_hop):
-        matrix[row, hop_column[h]] -= hops[h].share
-        if hop_column[h] == row:
-            reals[OWN, row] -= hops[h].share
+        matrix[row, cells[h].column] -= cells[h].share
+        if cells[h].column == row:
+            reals[OWN, row] -= cells[h].share
 
 
 @inner_kernel
@@ -1640,8 +1853,8 @@ def _gather(clock: I8, flows: Table, hops: Table, dense: Any, column: Int) -> No
             clock[TOUCHED] += 1
             flow = np.int64(hops[slot_hop[slot]].flow)
             left = flows[flow].target - _read(reals, whole, row, clock[NOW])
-            _leave_row(flows, hops, dense, flow)
-            _join_row(clock, flows, hops, dense, flow, column, left)
+            _leave_row(flows, dense, flow)
+            _join_row(clock, flows, dense, flow, column, left)
 
 
 @inner_kernel
@@ -1808,6 +2021,7 @@ def _build_rows(
     now, n, slots = clock[NOW], len(reals[0]), np.int64(0)
     clock[COLUMNS] = n
     clock[CROWD] = clock[ACTIVE]
+    clock[SUMS] += 1
     for link in range(len(links)):
         links[link].column = -1
     for k in range(n):
@@ -1832,8 +2046,8 @@ def _build_rows(
         elapsed = float(now - flows[flow].since_ps)
         left = max(0.0, flows[flow].left - flows[flow].rate * elapsed / PS_PER_S)
         row = np.int64(links[flows[flow].stopped_by].column)
-        _join_row(clock, flows, hops, dense, flow, row, left)
-    rows = np.int64(0)
+        _join_row(clock, flows, dense, flow, row, left)
+    rows: Int = np.int64(0)
     for k in range(n):
         if whole[MOVED, k] != 0:
             levels[rows].level = links[whole[LINK, k]].stop_level
@@ -1842,12 +2056,9 @@ def _build_rows(
     for k in range((rows + 2) // 4 - 1, -1, -1):
         _sink_level(levels, k, rows)
     clock[STEPS] = rows
-    for k in range(rows):
+    for k in range(clock[STEPS]):
         whole[ORDER, k] = levels[0].of
-        last = rows - 1 - k
-        levels[0].level = levels[last].level
-        levels[0].of = levels[last].of
-        _sink_level(levels, TOP, last)
+        rows = _drop_top(levels, rows)
     clock[LOWEST] = 0
     clock[STALE] = 1
 
@@ -1886,14 +2097,14 @@ def _end_rows_due(
     dense: Any,
 ) -> None:
     """End the flows whose time has come."""
-    reals, whole, open_then, slot_hop, slot_row, slot_target, hop_column = (
+    reals, whole, open_then, slot_hop, slot_row, slot_target, cells = (
         dense[1],
         dense[2],
         dense[4],
         dense[5],
         dense[6],
         dense[7],
-        dense[11],
+        dense[10],
     )
     n, now = np.int64(0), clock[NOW]
     for k in range(clock[STEPS]):
@@ -1915,8 +2126,8 @@ def _end_rows_due(
         clock[LOWEST] = min(clock[LOWEST], place)
         for h in range(flows[flow].first_hop, flows[flow + 1].first_hop):
             for snapshot in range(place // STRIDE + 1):
-                open_then[snapshot, hop_column[h]] -= hops[h].share
-        _leave_row(flows, hops, dense, flow)
+                open_then[snapshot, cells[h].column] -= cells[h].share
+        _leave_row(flows, dense, flow)
         _give_slots_back(flows, dense, flow)
         _deactivate(clock, flows, hops, links, lists, blocks, flow)
         _finish(clock, flows, hops, edges, links, lists, recent, ends, flow)
@@ -1988,7 +2199,7 @@ def _start_in_rows(
             whole[ORDER, clock[STEPS]] = row
             clock[STEPS] += 1
         _take_slots(flows, hops, links, dense, flow)
-        _join_row(clock, flows, hops, dense, flow, row, float(flows[flow].volume))
+        _join_row(clock, flows, dense, flow, row, float(flows[flow].volume))
 
 
 @kernel

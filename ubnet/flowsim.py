@@ -186,6 +186,7 @@ class FlowSim:
         self._engine.recent.bucket[:] = -1
         self._engine.clock[allocator.NEXT_END] = NEVER
         self._engine.clock[allocator.REGION] = 1
+        self._engine.clock[allocator.SUMS] = 1
         self._engine.clock[allocator.TOLERANCE] = round(tolerance * 1e9)
         self._seen = np.zeros(n, np.int64)
         self._checked = 1
@@ -518,12 +519,7 @@ class FlowSim:
             room = max(n, 2 * len(engine.edges))
             engine = engine._replace(edges=_longer(engine.edges, room, edges))
         if self._clock[allocator.DENSE] != 0:
-            more = np.zeros(len(engine.hops) - len(self._dense.hop_slot), np.int32)
-            self._dense = self._dense._replace(
-                hop_slot=np.concatenate([self._dense.hop_slot, more]),
-                hop_column=np.concatenate([self._dense.hop_column, more]),
-                hop_share=np.concatenate([self._dense.hop_share, more.astype(np.int16)]),
-            )
+            self._dense = self._dense._replace(cells=_longer(self._dense.cells, len(engine.hops)))
         self._take(engine)
 
     def _take(self, engine: Engine) -> None:
@@ -570,9 +566,7 @@ def _matrix(n: int, active_hops: int, hops: int) -> Dense:
         slot_target=np.zeros(slots),
         slot_begin=np.zeros(slots, np.int32),
         slot_stop=np.zeros(slots, np.int32),
-        hop_slot=np.zeros(hops, np.int32),
-        hop_column=np.zeros(hops, np.int32),
-        hop_share=np.zeros(hops, np.int16),
+        cells=_rows(allocator.CELLS, hops),
     )
 
 
