@@ -170,7 +170,9 @@ class World:
         processes = self._processes
         if self._clock is None:
             assert processes is not None
-            told: Delivery | WorldEnd = processes.report(posts)
+            processes.report(posts)
+            self.host.prepare()
+            told: Delivery | WorldEnd = processes.hear()
             return told
         if processes is not None:
             posts = processes.collect(posts)
