@@ -30,7 +30,7 @@ MPIRUN = Path(sys.executable).with_name("mpirun")
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One run: seconds of the command and of the steps, CPU of each process, and what it printed."""
+    """One run: seconds of the command and of the steps, CPU of each process, what it printed."""
 
     wall: float
     steps: float
