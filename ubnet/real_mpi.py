@@ -28,6 +28,9 @@ def load_real_mpi() -> Any:
     """
     global _real
     if _real is None:
+        # Open MPI's way to fabrics of other makers, which messages do not take, sleeps for a second
+        # when it is started. Who has chosen ways gets those.
+        os.environ.setdefault("OMPI_MCA_btl", "^ofi")
         try:
             from mpi4py import MPI
         except (ImportError, RuntimeError) as error:
