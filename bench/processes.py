@@ -1,13 +1,15 @@
 """Print what a world costs in one process and in several: wall time, CPU time, and its digest.
 
-    python -m bench.processes [--processes 1,2,4] [--ranks 768] [--steps 100] [--rounds 3]
+    python -m bench.processes [--processes 1 2 4] [--ranks 768] [--steps 100] [--rounds 3]
 
 The program is `bench/halo.py`, started as a user starts it: `mpirun -n P ubnet run -n 768 ...`. The
 commands of a round run one after the other, so that what else the machine does falls on all of them
 alike. `wall` is the time of the whole command, `steps` that of the program's steps alone; both are
 the least of all rounds, as are the CPU times, of the process that holds the clock and of that which
-comes next. The ratios are to one process: of the least times, and the middle one of the ratios of
-each round. Virtual time and digest must be the same for all; if they are not the status is 1.
+comes next. The ratios are to the first number of processes: of the least times, and the middle one
+of the ratios of each round. Where others want the cores, as many processes as cores get less of
+them each than one alone does, and the ratios say that. Virtual time and digest must be the same for
+all; if they are not the status is 1.
 """
 
 import argparse
@@ -68,12 +70,14 @@ def measure(processes: int, ranks: int, steps: int) -> Run:
 def main() -> None:
     """Measure in rounds and print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--processes", default="1,2,4", help="how many, the first of them one")
+    parser.add_argument(
+        "--processes", type=int, nargs="+", default=[1, 2, 4], help="how many; ratios to the first"
+    )
     parser.add_argument("--ranks", type=int, default=768)
     parser.add_argument("--steps", type=int, default=100)
     parser.add_argument("--rounds", type=int, default=3)
     given = parser.parse_args()
-    counts = [int(word) for word in given.processes.split(",")]
+    counts = given.processes
     runs: dict[int, list[Run]] = {count: [] for count in counts}
     for _ in range(given.rounds):
         for count in counts:

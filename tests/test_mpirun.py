@@ -61,6 +61,13 @@ def test_times_and_digest_are_the_same_on_any_number_of_processes(program, ranks
         assert sorted(done.stdout.splitlines()) == sorted(wanted.splitlines())
 
 
+def test_the_bench_finds_the_same_virtual_time_and_digest_in_one_process_and_in_two():
+    options = ["--processes", 1, 2, "--ranks", 8, "--steps", 2, "--rounds", 1]
+    done = finish([sys.executable, "-m", "bench.processes", *map(str, options)])
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("virtual time") == done.stdout.count("digest") == 1
+
+
 def test_one_rank_a_process_by_default_and_shuffled(tmp_path):
     program = written(tmp_path, "print(comm.size, comm.allreduce(comm.rank))\n")
     wanted = alone("-n", 4, "--digest", program)
