@@ -283,3 +283,75 @@ def test_what_is_being_sent_must_not_be_overwritten(tmp_path):
         r"no fixed order; let one wait for the other \(depid and deps\), or put both into one tb",
     ):
         read_msccl(path)
+
+
+def written_by_tools(name, gpus, scratch, blocks_of):
+    """Return an all_reduce in place of n chunks a gpu, as MSCCL's own tools write such files.
+
+    ``blocks_of(gpu)`` gives thread blocks: (send, recv, [(kind, src, dst, chunks, wait), ...]),
+    where a source or destination is such as "i3" and a wait is block and step, or None.
+    """
+    text = f'<algo name="{name}" ngpus="{gpus}" coll="allreduce" inplace="1" outofplace="0">'
+    for gpu in range(gpus):
+        text += f'<gpu id="{gpu}" i_chunks="{gpus}" o_chunks="0" s_chunks="{scratch}">'
+        for number, (send, recv, steps) in enumerate(blocks_of(gpu)):
+            text += f'<tb id="{number}" send="{send}" recv="{recv}" chan="0">'
+            for k, (kind, src, dst, count, wait) in enumerate(steps):
+                block, step = wait or (-1, -1)
+                text += (
+                    f'<step s="{k}" type="{kind}" srcbuf="{src[0]}" srcoff="{src[1:]}" '
+                    f'dstbuf="{dst[0]}" dstoff="{dst[1:]}" cnt="{count}" depid="{block}" '
+                    f'deps="{step}" hasdep="0"/>'
+                )
+            text += "</tb>"
+        text += "</gpu>"
+    return text + "</algo>"
+
+
+def ring_in_one_block(n):
+    """The ring of MSCCL's tools: one thread block overwrites in the end what it sent first."""
+
+    def blocks(gpu):
+        kinds = ["s", *["rrs"] * (n - 2), "rrcs", *["rcs"] * (n - 2), "r"]
+        chunks = [f"i{(gpu - k) % n}" for k in range(2 * n - 1)]
+        steps = [(kind, at, at, 1, None) for kind, at in zip(kinds, chunks, strict=True)]
+        return [((gpu + 1) % n, (gpu - 1) % n, steps)]
+
+    return written_by_tools("ring", n, 0, blocks)
+
+
+def all_pairs(n):
+    """All pairs, as MSCCL's tools write it: parts to all, sums in a block of its own, sums to all.
+
+    The last receive of a pair overwrites what the first send has sent.
+    """
+
+    def blocks(gpu):
+        peers = [peer for peer in range(n) if peer != gpu]
+        adds = [("re", f"s{k}", f"i{gpu}", 1, (k + 1, 1)) for k in range(n - 1)]
+        found = [(-1, -1, adds)]
+        for k, peer in enumerate(peers):
+            steps = [
+                ("s", f"i{peer}", "s0", 1, None),
+                ("r", "i0", f"s{k}", 1, None),
+                ("s", f"i{gpu}", f"i{gpu}", 1, (0, n - 2)),
+                ("r", "i0", f"i{peer}", 1, None),
+            ]
+            found.append((peer, peer, steps))
+        return found
+
+    return written_by_tools("allpairs", n, n - 1, blocks)
+
+
+@pytest.mark.parametrize("program", [ring_in_one_block, all_pairs])
+@pytest.mark.parametrize("n", [2, 3, 8])
+def test_programs_as_msccls_tools_write_them_are_taken(program, n, tmp_path, capsys):
+    path = tmp_path / "algo.xml"
+    path.write_text(program(n))
+    scratch = read_msccl(path).sizes[:, 2].tolist()
+    plain = n - 1 if program is all_pairs else n - 2  # one chunk for each sum that stays nowhere
+    assert scratch == [plain] * n  # nothing waits at its receiver
+    command = f"bench allreduce --schedule {path} --sizes 64KiB,1MiB --payload real --json"
+    assert run_command(command.split()) in (0, None)
+    for line in capsys.readouterr().out.splitlines():
+        assert json.loads(line)["wrong"] == 0
