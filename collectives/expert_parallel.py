@@ -1,5 +1,6 @@
 """One dispatch or combine of all ranks, run with real bytes and timed: what a bench calls."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -227,13 +228,20 @@ class ExpertParallel:
             self.early,
         )
 
-    def wrong(self) -> int:
-        """Run it with real bytes, rank by rank; return how many elements came out wrong."""
-        from .real_payload import wrong_combine, wrong_dispatch
+    def wrong(self, show: Callable[[float], None] | None = None) -> int:
+        """Run it with real bytes, rank by rank; return how many elements came out wrong.
 
+        Parameters
+        ----------
+        show : callable, optional
+            Is told now and then which part is done, from 0 to 1.
+        """
+        from .real_payload import quiet, wrong_combine, wrong_dispatch
+
+        shown, tokens = show or quiet, self.plan.tokens
         if self.op == COMBINE:
-            return wrong_combine(self.gate, self.plan.tokens, self.hidden)
-        return wrong_dispatch(self.gate, self.plan.tokens, self.hidden, self.quant)
+            return wrong_combine(self.gate, tokens, self.hidden, shown)
+        return wrong_dispatch(self.gate, tokens, self.hidden, self.quant, shown)
 
 
 def default_experts(ranks: int, replicas: int = 0) -> int:

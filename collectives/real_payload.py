@@ -4,6 +4,8 @@ A dispatch keeps what every rank sends (quantised) and makes the rows of one rec
 time; a combine goes through the source ranks in blocks and holds what comes back to one block.
 """
 
+from collections.abc import Callable, Iterator
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -31,7 +33,15 @@ BLOCK_BYTES = 1 << 26
 """What may come back to a block of source ranks of a combine, unless one rank gets more."""
 
 
-def wrong_dispatch(gate: Gate, tokens: Ints, hidden: int, quant: str) -> int:
+Show = Callable[[float], None]
+"""Is told which part is done, from 0 to 1."""
+
+
+def quiet(done: float) -> None:
+    """Show nothing."""
+
+
+def wrong_dispatch(gate: Gate, tokens: Ints, hidden: int, quant: str, show: Show = quiet) -> int:
     """Dispatch made tokens between all ranks; count the elements and scales that are wrong.
 
     Parameters
@@ -44,15 +54,23 @@ def wrong_dispatch(gate: Gate, tokens: Ints, hidden: int, quant: str) -> int:
         Their channels.
     quant : {"int8", "fp8", "none"}
         What is sent.
+    show : callable
+        Is told now and then which part is done.
     """
     seed, each = gate.routing.seed, list(enumerate(tokens.tolist()))
     routed = [gate.of(rank, count)[0] for rank, count in each]
-    made = (make_tokens(seed, rank, count, hidden) for rank, count in each)
-    batch = int(tokens.max(initial=0))
-    dispatch = Dispatch(made, routed, gate.targets, quant, batch=batch)
-    return sum(
-        _wrong_rows(gate, dispatch.received(rank), gate.ranks * batch) for rank in range(gate.ranks)
-    )
+
+    def made() -> Iterator[NDArray[np.uint16]]:
+        for rank, count in each:
+            show(rank / gate.ranks / 2)
+            yield make_tokens(seed, rank, count, hidden)
+
+    batch, wrong = int(tokens.max(initial=0)), 0
+    dispatch = Dispatch(made(), routed, gate.targets, quant, batch=batch)
+    for rank in range(gate.ranks):
+        show(0.5 + rank / gate.ranks / 2)
+        wrong += _wrong_rows(gate, dispatch.received(rank), gate.ranks * batch)
+    return wrong
 
 
 def _wrong_rows(gate: Gate, got: Received, slots: int) -> int:
@@ -71,13 +89,20 @@ def _wrong_rows(gate: Gate, got: Received, slots: int) -> int:
     return int(wrong_int8(seed, source, token, rows, scales))
 
 
-def wrong_combine(gate: Gate, tokens: Ints, hidden: int) -> int:
-    """Combine made results of all targets; count the elements of the sums that are wrong."""
+def wrong_combine(gate: Gate, tokens: Ints, hidden: int, show: Show = quiet) -> int:
+    """Combine made results of all targets; count the elements of the sums that are wrong.
+
+    Parameters
+    ----------
+    gate, tokens, hidden, show
+        As in `wrong_dispatch`.
+    """
     rows = int(tokens.max(initial=0)) * gate.keys
     block = max(1, min(gate.ranks, BLOCK_BYTES // max(1, rows * hidden * BF16_BYTES)))
     held = np.empty((block, rows, hidden), dtype=np.uint16)
     wrong = 0
     for first in range(0, gate.ranks, block):
+        show(first / gate.ranks)
         sources = range(first, min(first + block, gate.ranks))
         routed = [gate.of(rank, int(tokens[rank])) for rank in sources]
         pairs = zip(sources, routed, strict=True)

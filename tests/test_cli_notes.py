@@ -72,11 +72,25 @@ def test_on_a_terminal_long_work_has_a_bar_below_that_of_the_rows(clock, capsys,
 def test_a_bench_of_real_bytes_tells_its_part(clock, capsys, monkeypatch):
     told = []
     monkeypatch.setattr(notes._Notes, "say", lambda self, text, done: told.append((text, done)))
-    # Arrays on 8 ranks that are some portions.
-    for op in ("all_reduce", "all_gather", "broadcast"):
+    arrays = "--ranks 8 --sizes 64MiB"  # some portions
+    for op in (
+        f"all_reduce {arrays}",
+        f"all_gather {arrays}",
+        "dispatch --ep 32",
+        "combine --ep 8",
+    ):
         told.clear()
-        command = f"bench {op} --ranks 8 --sizes 64MiB --payload real --json"
+        command = f"bench {op} --payload real --json"
         assert run_command(command.split()) in (0, None)
         parts = [done for text, done in told if "%" in text]
         assert parts == sorted(parts)
-        assert parts[0] < 1 == parts[-1]
+        assert 0 <= parts[0] < 0.5 <= parts[-1] <= 1
+
+
+def test_tokens_that_do_not_fit_are_refused_before_they_are_routed(capsys, monkeypatch):
+    monkeypatch.setattr("ubnet.cli.bench_moe.Experts.run", lambda *_: pytest.fail("routed"))
+    command = "bench moe --ep 768 --tokens 1000000 --payload real"
+    assert run_command(command.split()) == 2
+    said = capsys.readouterr().err
+    assert "dispatch on 768 ranks with real bytes needs 5126.95 GiB" in said
+    assert said.count("\n") == 1

@@ -15,7 +15,7 @@ from ubnet.cli.expected import Call, fill_inputs, uneven_parts, wrong_elements
 from ubnet.cli.in_place_run import MOST_BYTES, wrong_in_place
 from ubnet.cli.inputs import Numbers, bench_dtype
 from ubnet.cli.memory import moves_bytes
-from ubnet.cli.notes import long_work, progress
+from ubnet.cli.notes import WITHOUT_BYTES, long_work, progress
 from ubnet.cli.options import (
     Way,
     choose_ways,
@@ -322,7 +322,7 @@ class Collectives:
             return None
         numbers = Numbers.for_sums(self.seed, dtype, call.ranks)
         wrong, arena, checked = 0, self._take_unused(), 0
-        with long_work(f"moving {call.op} of {size}", "--payload size moves no bytes") as show:
+        with long_work(f"moving {call.op} of {size}", WITHOUT_BYTES) as show:
             for portion in portions(schedule, dtype.itemsize):
                 arena = Arena(portion.sizes, dtype, instead=arena)
                 arena.clear(*([SCRATCH] if portion.in_place else [OUTPUT, SCRATCH]))

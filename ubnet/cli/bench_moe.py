@@ -9,7 +9,7 @@ import click
 import numpy as np
 
 from ubnet.cli.memory import check_memory, moves_bytes
-from ubnet.cli.notes import progress
+from ubnet.cli.notes import WITHOUT_BYTES, long_work, progress
 from ubnet.cli.options import Way, choose_ways, fabric_options, output_options, payload_options
 from ubnet.cli.results import Results
 from ubnet.collectives.expert_parallel import (
@@ -22,7 +22,7 @@ from ubnet.collectives.expert_parallel import (
     replicated,
 )
 from ubnet.collectives.gate import EXPERT, LAYOUTS
-from ubnet.collectives.quantise import QUANTS
+from ubnet.collectives.quantise import BF16_BYTES, QUANTS
 from ubnet.collectives.routing import ROUTINGS, Routing
 from ubnet.collectives.staged import FusedTiming
 from ubnet.collectives.workload import late_starts, uneven_tokens
@@ -178,6 +178,13 @@ class Experts:
         """Return how many experts there are on so many ranks."""
         return default_experts(ranks, self.replicas) if self.experts is None else self.experts
 
+    def check_payload(self, op: str, ranks: int) -> None:
+        """Refuse real bytes that cannot fit, before it is known who sends what to whom."""
+        if op == DISPATCH:
+            fewest = ranks * math.floor(self.tokens * (1 - self.uneven))
+            sent = fewest * self.hidden * (BF16_BYTES if self.quant == "none" else 1)
+            moves_bytes("real", sent, f"{op} on {ranks} ranks")
+
     def run(self, way: Way, op: str, ranks: int) -> ExpertParallel:
         """Return one operator of this layer between the first `ranks` dies."""
         routing = Routing(self.routing, self.experts_on(ranks), self.topk, self.skew, self.seed)
@@ -260,6 +267,8 @@ def _bench(
     cases = [(op, way, ranks) for op in ops for way in ways for ranks in ep]
     runs: list[tuple[str, ExpertParallel, FusedTiming]] = []
     for op, way, ranks in progress(cases, "bench", as_json=as_json):
+        if payload == "real":
+            layer.check_payload(op, ranks)
         run = layer.run(way, op, ranks)
         timing = run.timing(way.transport, way.plane)
         results.add(_row(run, timing, payload))
@@ -293,7 +302,10 @@ def moe_row(way: Way, op: str, layer: Experts, ranks: int, payload: str) -> Row:
 
 def _row(run: ExpertParallel, timing: FusedTiming, payload: str) -> Row:
     op, ranks = run.op, run.ranks
-    real = moves_bytes(payload, run.peak_bytes, f"{op} on {ranks} ranks")
+    what, wrong = f"{op} on {ranks} ranks", None
+    if moves_bytes(payload, run.peak_bytes, what):
+        with long_work(f"checking {what}", WITHOUT_BYTES) as show:
+            wrong = run.wrong(show)
     return Row.timed(
         timing.time_ps,
         run.size_bytes,
@@ -304,7 +316,7 @@ def _row(run: ExpertParallel, timing: FusedTiming, payload: str) -> Row:
         transport=timing.transport,
         plane=timing.plane,
         ranks=ranks,
-        wrong=run.wrong() if real else None,
+        wrong=wrong,
         efficiency=timing.efficiency,
         busiest_link=timing.busiest,
         busiest_link_utilisation=timing.busiest_utilisation,

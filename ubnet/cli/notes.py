@@ -16,6 +16,9 @@ T = TypeVar("T")
 FIRST_NOTE_S = 20.0
 """Without a bar a line says how far long work is: after so many seconds, then twice as many."""
 
+WITHOUT_BYTES = "--payload size moves no bytes"
+"""What can be done instead of moving many bytes."""
+
 BAR_AFTER_S = 1.0
 """A single piece of work gets a bar of its own when it takes longer than this."""
 
