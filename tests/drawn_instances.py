@@ -15,7 +15,7 @@ def one_of(*values):
 
 
 class Flow(NamedTuple):
-    """What is drawn of a flow; routes and waits are sets, written as bits of a number."""
+    """What is drawn of a flow; routes, waits and gates are sets, written as bits of a number."""
 
     route: int
     nbytes: int
@@ -25,6 +25,7 @@ class Flow(NamedTuple):
     startup_ps: int
     route_share: float
     waits: int
+    gates: int = 0  # which of these hold back its bytes alone
 
 
 FLOW = st.tuples(
@@ -36,6 +37,7 @@ FLOW = st.tuples(
     one_of(0, 0, 250_000, 1_000_000, 1),
     one_of(1.0, 1.0, 0.5, 0.125, 1 / 7, 137 / 135, 2.0),
     one_of(0, 0, 1, 2, 3, 5, 8, 16, 33),
+    one_of(0, 0, 1, 2, 3),
 )
 PLAIN_FLOW = st.tuples(
     *(st.integers(1, ALL_LINKS), one_of(1000, 2000, 0, 3), one_of(0, 500_000)),
@@ -78,6 +80,12 @@ class Instance:
         if any(before):
             self.arguments["dep_ptr"] = pointers(before)
             self.arguments["dep"] = np.array([k for waits in before for k in waits])
+            gates = [
+                f.gates >> (k // copies) & 1 == 1
+                for f, waits in zip(flows, before, strict=True)
+                for k in range(len(waits))
+            ]
+            self._add("gate", gates, False)
 
     def _add(self, name, column, default):
         if any(value != default for value in column):

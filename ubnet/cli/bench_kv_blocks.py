@@ -42,7 +42,7 @@ class Batches:
 
 
 @click.command("kv-blocks")
-@sizes_option("4KiB:64MiB:16")
+@sizes_option("4KiB:64MiB:16", "Bytes of a block")
 @click.option(
     "--batch",
     default="1,64",

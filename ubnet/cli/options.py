@@ -42,7 +42,10 @@ class NamesOptions(click.Command):
             raise OptionError(text) from None
 
 
-def sizes_option(default: str) -> Callable[[F], F]:
+S_OF_A_ROW = "S of each row, rounded down to whole elements of every rank"
+
+
+def sizes_option(default: str, what: str = S_OF_A_ROW) -> Callable[[F], F]:
     """Return ``--sizes`` with a default; the command gets bytes."""
     return click.option(
         "--sizes",
@@ -50,7 +53,7 @@ def sizes_option(default: str) -> Callable[[F], F]:
         show_default=True,
         metavar="SIZES",
         callback=lambda ctx, param, value: parse_sizes(value),
-        help="S of each row: 64KiB, a list 1KiB,1MiB, a range 1KiB:64MiB:4 (from:to:factor), "
+        help=f"{what}: 64KiB, a list 1KiB,1MiB, a range 1KiB:64MiB:4 (from:to:factor), "
         "or osu (1 B to 4 MiB, doubling, as OSU does). A size without a unit is bytes.",
     )
 
