@@ -38,7 +38,6 @@ from ubnet.message import (
     Poll,
     Post,
     Probe,
-    Send,
     Sleep,
 )
 from ubnet.network import Network
@@ -127,6 +126,7 @@ class Clock:
             passages,
             self.mailbox,
             endpoints.tolist(),
+            log,
             eager_bytes=options.eager_bytes,
             rendezvous=options.rendezvous,
             complete=self._complete,
@@ -135,7 +135,7 @@ class Clock:
         self._gatherings = Gatherings(self.network, plans, self._complete)
         self._accesses = Accesses(self.network, endpoints.tolist(), log, self._complete, self._stir)
         self._takers: dict[int, Callable[[Any], None]] = {
-            SEND: self._send,
+            SEND: self._protocol.send,
             RECEIVE: self._protocol.receive,
             BLOCK: self._block,
             PROBE: self._probe,
@@ -203,11 +203,6 @@ class Clock:
     def undelivered(self) -> list[Letter]:
         """Return the messages that nobody has received."""
         return self.mailbox.undelivered()
-
-    def _send(self, send: Send) -> None:
-        source, _, _, dest, tag, _, nbytes, _, _ = send
-        self.log.add(self.network.now_ps, "send", source, dest, tag, nbytes)
-        self._protocol.send(send)
 
     def _block(self, block: Block) -> None:
         """Let a rank wait for its operations: for all of them, or for any."""

@@ -215,14 +215,14 @@ class Host:
                 return data.nbytes, PHANTOM
             self._payloads[rank, number] = data
             return data.nbytes, LOCAL
-        view = octets(data)
+        view = memoryview(data)
         nbytes = view.nbytes
         if elsewhere:
             assert self._processes is not None
             there = int(self._processes.process_of[dest])
             return nbytes, self._processes.send_payload(there, view.tobytes())
         copied = mode == "buffered" or nbytes <= self._eager_bytes
-        self._payloads[rank, number] = view.tobytes() if copied else view
+        self._payloads[rank, number] = view.tobytes() if copied else octets(view)
         return nbytes, LOCAL
 
     def count_call(self, rank: int, context: int) -> tuple[int, int]:
@@ -277,10 +277,9 @@ class Host:
         rank, number, source, tag, nbytes, payload, _, outcome = done
         pending = self.ranks[rank].open.pop(number)
         pending.done = True
-        key = (rank, number)
         if outcome == "sent":
             if nbytes > self._eager_bytes:
-                self._release(key)
+                self._release((rank, number))
         elif outcome == "received" or outcome == "truncated":
             self._receive(pending, done)
         elif outcome == ANSWERED:
@@ -290,14 +289,14 @@ class Host:
             pending.data = payload
         elif outcome == "cancelled":
             pending.cancelled = True
-        elif key in self._collective_of:
-            name, place = self._collective_of.pop(key)
+        elif (rank, number) in self._collective_of:
+            name, place = self._collective_of.pop((rank, number))
             local = self._collectives[name]
             pending.data = local.hand_out(place)
             if local.over:
                 self._collectives.pop(name, None)
-        elif delivery.values is not None and key in delivery.values:
-            pending.data = delivery.values[key]
+        elif delivery.values is not None and (rank, number) in delivery.values:
+            pending.data = delivery.values[rank, number]
 
     def _release(self, key: tuple[int, int]) -> None:
         """The sender may change its buffer from now on: keep a copy if nobody has taken it."""

@@ -210,7 +210,8 @@ class Network:
                 self._go_on_repeating(what, events)
                 alone = not self._engaged and self._repeat is None
             elif (alone or not what.passage.loads) and self._unhindered.start(what, now):
-                self._note(what.passage.alone_ps, ENDS, what)
+                ends_ps = now + what.passage.alone_ps
+                heappush(agenda, (ends_ps, ENDS, next(self._entry), what))
             else:
                 self._engage()
                 agenda, alone = self._agenda, False

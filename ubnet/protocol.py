@@ -9,6 +9,7 @@ its receive before it is done.
 from collections.abc import Callable, Sequence
 from typing import cast
 
+from ubnet.eventlog import EventLog
 from ubnet.mailbox import Letter, Mailbox
 from ubnet.message import SEND, Completion, Post, Probe, Receive, Send
 from ubnet.network import Network
@@ -43,6 +44,8 @@ class Protocol:
         Where messages and receives meet.
     endpoints : sequence of int
         Endpoint of each rank.
+    log : EventLog
+        Where sends are written.
     eager_bytes : int
         The largest message that is sent eagerly.
     rendezvous : {"read", "write"}
@@ -59,6 +62,7 @@ class Protocol:
         passages: Passages,
         mailbox: Mailbox,
         endpoints: Sequence[int],
+        log: EventLog,
         *,
         eager_bytes: int,
         rendezvous: str,
@@ -69,6 +73,7 @@ class Protocol:
         self._passages = passages
         self._mailbox = mailbox
         self._endpoints = endpoints
+        self._log = log
         self._eager_bytes = eager_bytes
         self._rendezvous = rendezvous
         self._complete = complete
@@ -92,7 +97,8 @@ class Protocol:
 
     def send(self, send: Send) -> None:
         """Start a message."""
-        source, number, _, dest, _, _, nbytes, mode, _ = send
+        source, number, _, dest, tag, _, nbytes, mode, _ = send
+        self._log.add(self._network.now_ps, "send", source, dest, tag, nbytes)
         eager = nbytes <= self._eager_bytes and mode != "synchronous"
         letter = self._mailbox.write_letter(send, eager)
         leaves = None

@@ -172,10 +172,11 @@ class Rank:
         if host.compute_scale:
             self._charge()
         self._running = number = self._running + 1
-        if mode not in CALLS:
+        call = CALLS.get(mode)
+        if call is None:
             raise OptionError(f"mode is {mode!r}; allowed: {', '.join(CALLS)}")
         nbytes, wire = host.keep_payload(self.number, number, dest, data, mode)
-        pending = self.open[number] = Pending(number, CALLS[mode], dest, tag, context)
+        pending = self.open[number] = Pending(number, call, dest, tag, context)
         host.posts.append((self.number, number, SEND, dest, tag, context, nbytes, mode, wire))
         return pending
 
