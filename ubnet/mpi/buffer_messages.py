@@ -2,14 +2,16 @@
 
 from typing import Any
 
-from ubnet.rank import Rank
+from ubnet.message import Pending
+from ubnet.rank import Rank, current
 
 from .buffers import read_spec
 from .communicator import CommHandle, Communicator, check_tag
 from .constants import ANY_SOURCE, ANY_TAG, PROC_NULL
-from .operation import Operation, Start, run, together
+from .operation import Operation, Start, end, run, together
 from .prequest import Prequest
 from .request import Request
+from .spec import Spec
 from .status import Status
 
 
@@ -20,19 +22,19 @@ class BufferMessages(CommHandle):
 
     def Send(self, buf: Any, dest: int, tag: int = 0) -> None:
         """Send a message."""
-        run(sending(self._here, buf, dest, tag, "standard"))
+        send(self._here, buf, dest, tag, "standard")
 
     def Bsend(self, buf: Any, dest: int, tag: int = 0) -> None:
         """Send a message and go on at once."""
-        run(sending(self._here, buf, dest, tag, "buffered"))
+        send(self._here, buf, dest, tag, "buffered")
 
     def Ssend(self, buf: Any, dest: int, tag: int = 0) -> None:
         """Send a message and wait until its receive has begun."""
-        run(sending(self._here, buf, dest, tag, "synchronous"))
+        send(self._here, buf, dest, tag, "synchronous")
 
     def Rsend(self, buf: Any, dest: int, tag: int = 0) -> None:
         """Send a message whose receive is there already."""
-        run(sending(self._here, buf, dest, tag, "ready"))
+        send(self._here, buf, dest, tag, "ready")
 
     def Isend(self, buf: Any, dest: int, tag: int = 0) -> Request:
         """Start to send a message."""
@@ -58,7 +60,10 @@ class BufferMessages(CommHandle):
         status: Status | None = None,
     ) -> None:
         """Receive a message."""
-        run(receiving(self._here, buf, source, tag), status)
+        here = self._here
+        world, spec = _incoming(here, buf, source, tag)
+        rank = current()
+        end(rank, _receive(rank, here, world, tag, spec), status)
 
     def Irecv(self, buf: Any, source: int = ANY_SOURCE, tag: int = ANY_TAG) -> Request:
         """Start to receive a message."""
@@ -147,39 +152,60 @@ class BufferMessages(CommHandle):
         return self._both(sent, dest, sendtag, buf, source, recvtag)
 
 
+def send(here: Communicator, buf: Any, dest: int, tag: int, mode: str) -> None:
+    """Send the elements of a buffer, and wait until that has ended."""
+    world, spec = _outgoing(here, buf, dest, tag)
+    rank = current()
+    rank.finish(_send(rank, here, world, tag, spec, mode))
+
+
 def sending(here: Communicator, buf: Any, dest: int, tag: int, mode: str) -> Start:
     """Return what starts to send the elements of a buffer; arguments are checked now."""
-    spec = read_spec(buf, writable=False, rank=dest)
-    world = here.world(dest)
-    check_tag(tag)
-    if world == PROC_NULL:
-        return lambda rank: Operation()
-
-    def start(rank: Rank) -> Operation:
-        wire = spec.memory if spec.dense else spec.wire()
-        return Operation((rank.isend(world, tag, here.context, wire, mode),))
-
-    return start
+    world, spec = _outgoing(here, buf, dest, tag)
+    return lambda rank: Operation(_send(rank, here, world, tag, spec, mode))
 
 
 def receiving(here: Communicator, buf: Any, source: int, tag: int) -> Start:
     """Return what starts to receive into a buffer; arguments are checked now."""
+    world, spec = _incoming(here, buf, source, tag)
+    return lambda rank: _receive(rank, here, world, tag, spec)
+
+
+def _outgoing(here: Communicator, buf: Any, dest: int, tag: int) -> tuple[int, Spec]:
+    """Check what is to be sent: return the world rank that it goes to, and the elements."""
+    spec = read_spec(buf, writable=False, rank=dest)
+    world = here.world(dest)
+    check_tag(tag)
+    return world, spec
+
+
+def _send(
+    rank: Rank, here: Communicator, world: int, tag: int, spec: Spec, mode: str
+) -> tuple[Pending, ...]:
+    if world == PROC_NULL:
+        return ()
+    wire = spec.memory if spec.dense else spec.wire()
+    return (rank.isend(world, tag, here.context, wire, mode),)
+
+
+def _incoming(here: Communicator, buf: Any, source: int, tag: int) -> tuple[int, Spec]:
+    """Check what is to be received: return the world rank that it comes from, and its place."""
     spec = read_spec(buf, writable=True, rank=source)
     world = here.world(source, any_source=True)
     check_tag(tag, any_tag=True)
+    return world, spec
+
+
+def _receive(rank: Rank, here: Communicator, world: int, tag: int, spec: Spec) -> Operation:
     if world == PROC_NULL:
-        return lambda rank: Operation(receives=True)
-
-    def start(rank: Rank) -> Operation:
-        if spec.dense:
-            pending = rank.irecv(world, tag, here.context, spec.memory)
-            return Operation((pending,), True, pending, here)
-        into, unpack = spec.land()
-        pending = rank.irecv(world, tag, here.context, into)
-        finish = None if unpack is None else lambda: unpack(pending.nbytes)
-        return Operation.receiving(pending, here, finish)
-
-    return start
+        return Operation(receives=True)
+    if spec.dense:
+        pending = rank.irecv(world, tag, here.context, spec.memory)
+        return Operation((pending,), True, pending, here)
+    into, unpack = spec.land()
+    pending = rank.irecv(world, tag, here.context, into)
+    finish = None if unpack is None else lambda: unpack(pending.nbytes)
+    return Operation.receiving(pending, here, finish)
 
 
 def persistent(start: Start, *, receives: bool = False) -> Prequest:

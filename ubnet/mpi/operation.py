@@ -105,7 +105,11 @@ Start = Callable[[Rank], Operation]
 def run(start: Start, status: Status | None = None) -> Any:
     """Start an operation of the running rank, wait until it has ended, and end it."""
     rank = current()
-    operation = start(rank)
+    return end(rank, start(rank), status)
+
+
+def end(rank: Rank, operation: Operation, status: Status | None) -> Any:
+    """Wait until an operation has ended that has just been started, and end it."""
     try:
         rank.finish(operation.pendings)
     except Truncated as error:
