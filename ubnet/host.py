@@ -210,7 +210,7 @@ class Host:
     ) -> tuple[int, int]:
         """Keep or send on what a rank sends; return its bytes and its wire number."""
         elsewhere = dest not in self.ranks
-        if isinstance(data, Phantom):
+        if type(data) is Phantom:
             if elsewhere:
                 return data.nbytes, PHANTOM
             self._payloads[rank, number] = data
@@ -316,8 +316,8 @@ class Host:
                 "is large enough"
             )
         elif into is None:
-            pending.data = payload if isinstance(payload, Phantom) else bytes(payload)
-        elif nbytes and not isinstance(payload, Phantom) and not isinstance(into, Phantom):
+            pending.data = payload if type(payload) is Phantom else bytes(payload)
+        elif nbytes and type(payload) is not Phantom and type(into) is not Phantom:
             into[:nbytes] = payload
 
     def _fetch(self, source: int, nbytes: int, wire: int) -> Any:

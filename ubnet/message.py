@@ -31,7 +31,7 @@ Maker = Callable[[list[Any], "Fabric", NDArray[np.int64]], "Schedule | Plan"]
 
 def landing(into: Buffer | Phantom | None) -> "memoryview | Phantom | None":
     """Return what a receive writes into as bytes; None and a Phantom stay what they are."""
-    return into if into is None or isinstance(into, Phantom) else octets(into)
+    return into if into is None or type(into) is Phantom else octets(into)
 
 
 def octets(data: Buffer) -> memoryview:

@@ -1,8 +1,10 @@
 """A payload that has a size and no memory, for programs at scale."""
 
 from dataclasses import dataclass
+from typing import final
 
 
+@final
 @dataclass(frozen=True, slots=True)
 class Phantom:
     """A payload of a size and no memory.

@@ -173,7 +173,7 @@ def receiving(here: Communicator, buf: Any, source: int, tag: int) -> Start:
 
 def _outgoing(here: Communicator, buf: Any, dest: int, tag: int) -> tuple[int, Spec]:
     """Check what is to be sent: return the world rank that it goes to, and the elements."""
-    spec = read_spec(buf, writable=False, rank=dest)
+    spec = read_spec(buf, False, dest)
     world = here.world(dest)
     check_tag(tag)
     return world, spec
@@ -190,9 +190,9 @@ def _send(
 
 def _incoming(here: Communicator, buf: Any, source: int, tag: int) -> tuple[int, Spec]:
     """Check what is to be received: return the world rank that it comes from, and its place."""
-    spec = read_spec(buf, writable=True, rank=source)
-    world = here.world(source, any_source=True)
-    check_tag(tag, any_tag=True)
+    spec = read_spec(buf, True, source)
+    world = here.world(source, ANY_SOURCE)
+    check_tag(tag, ANY_TAG)
     return world, spec
 
 

@@ -23,7 +23,7 @@ PLAIN = {code: from_code(code) for code in "bhilqBHILQfd"}
 FOREIGN_ORDER = ">" if sys.byteorder == "little" else "<"
 
 
-def read_spec(message: Any, *, writable: bool, rank: int = 0, blocks: int = 0) -> Spec:
+def read_spec(message: Any, writable: bool, rank: int = 0, blocks: int = 0) -> Spec:
     """Read a message of one run of elements.
 
     Parameters

@@ -93,8 +93,8 @@ class Communicator:
         """Number of members."""
         return len(self.group)
 
-    def world(self, rank: int, *, any_source: bool = False) -> int:
-        """Return the world rank of a member; ANY_SOURCE where allowed, and PROC_NULL, stay.
+    def world(self, rank: int, also: int = PROC_NULL) -> int:
+        """Return the world rank of a member; PROC_NULL, and what is `also` allowed, stay.
 
         Raises
         ------
@@ -105,12 +105,13 @@ class Communicator:
             rank = _whole("rank", rank)
         if 0 <= rank < len(self.peers):
             return self.peers[rank]
-        if rank == PROC_NULL or (any_source and rank == ANY_SOURCE):
+        if rank in (PROC_NULL, also):
             return rank
+        any_too = ", or ANY_SOURCE" if also == ANY_SOURCE else ""
         raise MPIException(
             ERR_RANK,
             f"rank {rank} of a communicator of {len(self.peers)}; give 0 to "
-            f"{len(self.peers) - 1}, or PROC_NULL" + (", or ANY_SOURCE" if any_source else ""),
+            f"{len(self.peers) - 1}, or PROC_NULL{any_too}",
         )
 
     def check_root(self, root: int) -> int:
@@ -136,12 +137,12 @@ def inner_lock(here: Communicator, key: str) -> Lock:
     return lock
 
 
-def check_tag(tag: int, *, any_tag: bool = False) -> int:
-    """Return the tag if it is allowed; the error is of class ERR_TAG."""
-    if 0 <= tag <= LARGEST_TAG or (any_tag and tag == ANY_TAG):
+def check_tag(tag: int, also: int = 0) -> int:
+    """Return the tag if it is allowed, as ANY_TAG may `also` be; the error is of class ERR_TAG."""
+    if 0 <= tag <= LARGEST_TAG or tag == also:
         return tag
     raise MPIException(
-        ERR_TAG, f"tag {tag}; give 0 to {LARGEST_TAG}" + (", or ANY_TAG" if any_tag else "")
+        ERR_TAG, f"tag {tag}; give 0 to {LARGEST_TAG}" + (", or ANY_TAG" if also == ANY_TAG else "")
     )
 
 

@@ -107,8 +107,8 @@ Message._kind = Message
 
 def see(here: Communicator, source: int, tag: int, status: Status | None, *, wait: bool) -> bool:
     """Look for a message and tell its status; say whether there is one."""
-    world = here.world(source, any_source=True)
-    check_tag(tag, any_tag=True)
+    world = here.world(source, ANY_SOURCE)
+    check_tag(tag, ANY_TAG)
     if world == PROC_NULL:
         _tell_nobody(status)
         return True
@@ -123,8 +123,8 @@ def take(
     here: Communicator, source: int, tag: int, status: Status | None, *, wait: bool
 ) -> Match | None:
     """Take a message from the queue and tell its status; None if there is none."""
-    world = here.world(source, any_source=True)
-    check_tag(tag, any_tag=True)
+    world = here.world(source, ANY_SOURCE)
+    check_tag(tag, ANY_TAG)
     if world == PROC_NULL:
         _tell_nobody(status)
         return FROM_NOBODY

@@ -103,8 +103,8 @@ def sending(here: Communicator, obj: Any, dest: int, tag: int, mode: str) -> Sta
 
 def receiving(here: Communicator, buf: Any, source: int, tag: int) -> Start:
     """Return what starts to receive an object; `buf` bounds its bytes, None does not."""
-    world = here.world(source, any_source=True)
-    check_tag(tag, any_tag=True)
+    world = here.world(source, ANY_SOURCE)
+    check_tag(tag, ANY_TAG)
     if world == PROC_NULL:
         return lambda rank: Operation(receives=True)
     if buf is None:
