@@ -8,7 +8,7 @@ clock move, to the next event that concerns a rank.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, final
 
 from ubnet.accesses import ANSWERED, LEFT, LOCKED, UNLOCKED, WRITTEN, Accesses
 from ubnet.errors import UbnetError
@@ -70,6 +70,7 @@ class ClockOptions:
     rendezvous: str = "read"
 
 
+@final
 @dataclass(frozen=True, slots=True)
 class WorldEnd:
     """Why a world ends.

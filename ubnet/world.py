@@ -162,7 +162,7 @@ class World:
         host = self.host
         while True:
             outcome = self._step(host.run_round())
-            if isinstance(outcome, WorldEnd):
+            if type(outcome) is WorldEnd:
                 return outcome
             host.apply(outcome)
 
