@@ -487,11 +487,11 @@ def _deactivate(
 ) -> None:
     """Take a flow out of the network."""
     clock[ACTIVE] -= 1
-    place = flows[flow].position
+    place = np.int64(flows[flow].position)
     last = lists[clock[ACTIVE]].active
     lists[place].active = last
     _set_due(lists, blocks, place, lists[clock[ACTIVE]].due_ps)
-    _set_due(lists, blocks, clock[ACTIVE], NEVER)
+    _set_due(lists, blocks, clock[ACTIVE], np.int64(NEVER))
     flows[last].position = place
     flows[flow].position = -1
     clock[ODD_FLOWS] -= flows[flow].odd
@@ -604,7 +604,7 @@ def _set_rate(
     flows[flow].rate = rate
     duration = left / rate * PS_PER_S
     due_ps = now + int(duration + ROUND_UP) if duration < 4e18 else NEVER
-    _set_due(lists, blocks, flows[flow].position, due_ps)
+    _set_due(lists, blocks, np.int64(flows[flow].position), due_ps)
 
 
 @inner_kernel
@@ -808,12 +808,12 @@ def _level_above(
 
 
 @inner_kernel
-def _own_level(clock: I8, flows: Table, hops: Table, links: Table, link: Int, exact: bool) -> float:
+def _own_level(clock: I8, flows: Table, hops: Table, links: Table, link: Int, near: float) -> float:
     """Return the level at which a link stops its flows if the others stay as they are.
 
     Its own are those that it holds back and those that rise; the others have no more than their
-    level. inf: it stops nobody, or just those that it holds back already. A lower bound will do
-    where it need not be exact: so flows that have too much are looked for but once.
+    level. inf: it stops nobody, or just those that it holds back already. A level above `near` may
+    be a lower bound: so those that have too much are looked for but once, when it comes up.
     """
     own = links[link].open_weight + links[link].open_low
     if links[link].summed != clock[SUMS] or own < COARSE * links[link].weight:
@@ -833,7 +833,7 @@ def _own_level(clock: I8, flows: Table, hops: Table, links: Table, link: Int, ex
         if links[link].open_count == 0 and links[link].most <= level and clock[CAPPED] == 0:
             links[link].then = LIFT
         return float(held)
-    if exact and links[link].most > level * (1.0 + SAME_LEVEL):
+    if level <= near and links[link].most > level * (1.0 + SAME_LEVEL):
         level = _level_above(clock, flows, hops, links, link, level * (1.0 + SAME_LEVEL))
         if held > 0.0 and held < level * (1.0 - SAME_LEVEL):
             links[link].then = LET_RISE
@@ -975,7 +975,7 @@ def _look(clock: I8, flows: Table, hops: Table, links: Table, levels: Table, wai
     for k in range(clock[REGION_LINKS]):
         link = np.int64(links[k].region)
         links[link].listed = 0
-        level = _own_level(clock, flows, hops, links, link, False)
+        level = _own_level(clock, flows, hops, links, link, -1.0)
         links[link].stop_level = level
         if level < links[link].queued:
             links[link].queued = level
@@ -993,7 +993,7 @@ def _look_closely(
     if bound != links[link].queued:
         return float(np.inf)  # a lower one has come up before
     if links[link].stop_level <= bound and links[link].then == STOP:
-        links[link].stop_level = _own_level(clock, flows, hops, links, link, True)
+        links[link].stop_level = _own_level(clock, flows, hops, links, link, np.inf)
     links[link].queued = links[link].stop_level
     return float(links[link].stop_level)
 
@@ -1187,7 +1187,7 @@ def _end_due(
         _deactivate_all(clock, flows, links, lists)
     for k in range(n):
         if n < active:
-            _deactivate(clock, flows, hops, links, lists, blocks, lists[k].batch)
+            _deactivate(clock, flows, hops, links, lists, blocks, np.int64(lists[k].batch))
         _finish(clock, flows, hops, edges, links, lists, recent, ends, np.int64(lists[k].batch))
 
 
@@ -1233,32 +1233,12 @@ def _start_due(
     if not alone:
         clock[WAIT] = max(1, clock[WAIT])
     for k in range(entered):
-        flow = lists[k].batch
+        flow = np.int64(lists[k].batch)
         while flow >= 0:
             clock[EVENTS] += 1
             flow = flows[flow].equal
-        _activate(clock, flows, hops, links, lists, blocks, lists[k].batch, alone)
+        _activate(clock, flows, hops, links, lists, blocks, np.int64(lists[k].batch), alone)
     return int(entered)
-
-
-@inner_kernel
-def _next_event(
-    clock: I8, flows: Table, hops: Table, links: Table, lists: Table, levels: Table, blocks: Table
-) -> Int:
-    """Return the time of the next event, or NEVER.
-
-    Flows that start at an instant already begun join it: allocation waits until all have.
-    """
-    if clock[WAITING] > 0 and lists[0].waiting_ps <= clock[NOW]:
-        return int(clock[NOW])
-    if clock[STALE] != 0:
-        _reallocate(clock, flows, hops, links, lists, levels, blocks)
-    first = clock[NEXT_END]
-    if clock[TOLERANCE] > 0 and first < NEVER:
-        first = _hold_back(clock, lists, blocks)
-    if clock[WAITING] > 0:
-        first = min(first, lists[0].waiting_ps)
-    return int(first)
 
 
 @kernel
@@ -1271,12 +1251,19 @@ def work(engine: tuple[Any, ...], limit_ps: Int, until: Int) -> Int:
     clock, flows, hops, edges, links, lists, levels, recent, blocks, ends = engine
     clock[REPORTED] = 0
     while True:
+        # Flows that start at an instant already begun join it: allocation waits until all have.
         due = clock[WAITING] > 0 and lists[0].waiting_ps <= clock[NOW]
-        if clock[STALE] != 0 and clock[NOW] == limit_ps and not due and until != NO_EVENT:
-            return int(limit_ps)  # more flows may be posted at this instant: allocate later
-        now = _next_event(clock, flows, hops, links, lists, levels, blocks)
+        if clock[STALE] != 0 and not due:
+            if clock[NOW] == limit_ps and until != NO_EVENT:
+                return int(limit_ps)  # more may be posted at this instant
+            _reallocate(clock, flows, hops, links, lists, levels, blocks)
+        now = clock[NEXT_END]
+        if clock[TOLERANCE] > 0 and now < NEVER and not due:
+            now = _hold_back(clock, lists, blocks)
+        if clock[WAITING] > 0:
+            now = min(now, max(clock[NOW], lists[0].waiting_ps))
         if now > limit_ps or now == NEVER or until == NO_EVENT or clock[WANTED] > 0:
-            return now
+            return int(now)
         clock[NOW] = now
         clock[STALE] = 1
         if clock[NEXT_END] <= now:
@@ -1284,7 +1271,7 @@ def work(engine: tuple[Any, ...], limit_ps: Int, until: Int) -> Int:
             _end_due(clock, flows, hops, edges, links, lists, recent, blocks, ends)
         _start_due(clock, flows, hops, edges, links, lists, recent, blocks, ends)
         if until == WATCHED_END and clock[REPORTED] > 0:
-            return now
+            return int(now)
         clock[REPORTED] = 0
 
 
@@ -1888,11 +1875,11 @@ def _fill_rows(clock: I8, flows: Table, hops: Table, links: Table, dense: Any) -
     matrix, reals, whole, free_then, open_then = dense[:5]
     free, rising, slack = reals[FREE], reals[OPEN], reals[SLACK]
     first: Int = min(clock[LOWEST], clock[STEPS]) // STRIDE * STRIDE
-    ahead = 0
+    ahead = np.int64(0)
     for k in range(first, clock[STEPS]):
         whole[BEFORE, ahead] = whole[ORDER, k]
         ahead += 1
-    step, end, at = first, clock[STEPS], 0
+    step, end, at = first, clock[STEPS], np.int64(0)
     checked_to = first  # below this step each one is checked
     back = True
     frozen, last = 0, 0.0
@@ -1907,7 +1894,7 @@ def _fill_rows(clock: I8, flows: Table, hops: Table, links: Table, dense: Any) -
             if step > 0:
                 below = whole[ORDER, step - 1]
                 last = reals[LEVEL, below] if step == first else reals[NEW_LEVEL, below]
-            at = 0
+            at = np.int64(0)
             back = False
         elif step % STRIDE == 0 or frozen == clock[ACTIVE]:
             if step > checked_to and _is_lower(free, rising, slack, last) > 0:
@@ -2041,7 +2028,7 @@ def _build_rows(
             open_then[0, k] += hops[h].share
             h = hops[h].next
     for k in range(clock[ACTIVE]):
-        flow = lists[k].active
+        flow = np.int64(lists[k].active)
         _take_slots(flows, hops, links, dense, flow)
         elapsed = float(now - flows[flow].since_ps)
         left = max(0.0, flows[flow].left - flows[flow].rate * elapsed / PS_PER_S)
@@ -2121,7 +2108,7 @@ def _end_rows_due(
                     n += 1
     _sort_ids(lists.batch, n)
     for k in range(n):
-        flow = lists[k].batch
+        flow = np.int64(lists[k].batch)
         place = whole[PLACE, flows[flow].row]
         clock[LOWEST] = min(clock[LOWEST], place)
         for h in range(flows[flow].first_hop, flows[flow + 1].first_hop):
@@ -2185,7 +2172,7 @@ def _start_in_rows(
     if clock[UNFIT] != 0:
         return
     for k in range(n):
-        flow = lists[k].batch
+        flow = np.int64(lists[k].batch)
         row = np.int64(links[hops[flows[flow].first_hop].link].column)
         _lower(clock, flows, hops, links, dense, flow)
         for h in range(flows[flow].first_hop, flows[flow + 1].first_hop):
