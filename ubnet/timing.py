@@ -122,7 +122,8 @@ def time_schedule(
     rank_end_ps = _rank_ends(flows, finish)
     time_ps = int(rank_end_ps.max(initial=0))
     carried = flows.kinds.resource_bytes(len(capacity))
-    bound_ps, busiest = lower_bound(flows.kinds.columns, carried, capacity)
+    steps = int(np.ptp(schedule.step)) + 1 if len(schedule) else 1
+    bound_ps, busiest = lower_bound(flows.kinds.columns, carried, capacity, steps)
     used = carried[busiest] / capacity[busiest] if busiest >= 0 else 0.0
     return Timing(
         time_ps=time_ps,
@@ -187,12 +188,15 @@ def resource_bytes(columns: FlowColumns, resources: int) -> Floats:
     return total
 
 
-def lower_bound(columns: FlowColumns, carried: Floats, capacity: Floats) -> tuple[int, int]:
+def lower_bound(
+    columns: FlowColumns, carried: Floats, capacity: Floats, steps: int = 1
+) -> tuple[int, int]:
     """Return the time in picoseconds that flows need at least, and the fullest resource.
 
     The resource is that with the most bytes times share over capacity (the first of those that
     differ by rounding alone), -1 where no bytes move. It needs that and the smallest start-up
-    among its flows; and every flow needs its start-up and its bytes over its own cap.
+    among its flows; and every flow needs its start-up and its bytes over its own cap. Ends are
+    whole picoseconds: of `steps` that follow each other each may be rounded down by half a one.
     """
     need = carried / capacity
     most = need.max(initial=0.0)
@@ -205,4 +209,5 @@ def lower_bound(columns: FlowColumns, carried: Floats, capacity: Floats) -> tupl
     capped = np.flatnonzero(np.isfinite(columns.rate_cap))
     alone = columns.nbytes[capped] / columns.rate_cap[capped] * PS_PER_S
     slowest = int((columns.startup_ps[capped] + alone).max(initial=0.0))
-    return max(latency + int(need[busiest] * PS_PER_S), slowest), busiest
+    in_a_row = int(need[busiest] * PS_PER_S) - (steps - 1) // 2
+    return max(latency + in_a_row, slowest), busiest
