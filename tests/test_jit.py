@@ -50,6 +50,26 @@ def test_an_index_that_names_a_class_since_renamed_is_a_miss(tmp_path):
     assert run_program(tmp_path, KERNEL.format(name="Tables", more=2)) == ["3.0", "1"]
 
 
+def test_a_kernel_is_stale_when_one_that_it_calls_has_changed_in_another_file(tmp_path):
+    caller = """
+from callee import more
+from ubnet.jit import kernel
+
+@kernel
+def total(x):
+    return x + more(x)
+
+print(total(1), sum(total.stats.cache_hits.values()))
+"""
+    callee = "from ubnet.jit import inner_kernel\n@inner_kernel\ndef more(x):\n    return {}\n"
+    (tmp_path / "callee.py").write_text(callee.format("10 * x"))
+    assert run_program(tmp_path, caller) == ["11", "0"]
+    assert run_program(tmp_path, caller) == ["11", "1"]
+    (tmp_path / "callee.py").write_text(callee.format("100 * x"))
+    assert run_program(tmp_path, caller) == ["101", "0"]
+    assert run_program(tmp_path, caller) == ["101", "1"]
+
+
 @pytest.mark.parametrize("left", [0, 1, 40])
 def test_an_index_cut_short_is_a_miss(tmp_path, left):
     run_program(tmp_path, KERNEL.format(name="Queues", more=1))

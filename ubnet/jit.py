@@ -1,7 +1,10 @@
 """The one decorator of every Numba kernel: arrays in, arrays out, the same numbers everywhere."""
 
+import hashlib
 import pickle
 from collections.abc import Callable
+from functools import cache
+from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numba
@@ -57,7 +60,21 @@ def _compiled(function: F, **options: bool) -> F:
     files = getattr(getattr(compiled, "_cache", None), "_cache_file", None)
     if files is not None:
         files._load_index = _survive_unreadable(files._load_index)
+        files._source_stamp = _stamp(Path(function.__code__.co_filename).parent)
     return cast(F, compiled)
+
+
+@cache
+def _stamp(folder: Path) -> str:
+    """Return what tells whether a folder's modules are those that its kernels were compiled from.
+
+    Numba asks for the kernel's own file alone, and would run a kernel on when one that it calls
+    has changed in another file. So kernels may call those of their own folder, and no others.
+    """
+    text = hashlib.blake2b()
+    for path in sorted(folder.glob("*.py")):
+        text.update(path.name.encode() + path.read_bytes())
+    return text.hexdigest()
 
 
 def _survive_unreadable(load: Callable[[], dict[Any, Any]]) -> Callable[[], dict[Any, Any]]:
