@@ -36,7 +36,9 @@ def read_msccl(path: str | Path, elements: int = 1) -> Schedule:
     Schedule
         Named as our own are, such as ``all_reduce`` and the name in the file. Its order is
         checked up to the length that `Schedule.validate` allows, and up to `MOST_CHUNKS` that the
-        right chunks end in the right places.
+        right chunks end in the right places. A step may overwrite what one before it has sent,
+        as in MSCCL: it waits until that has left, or what was sent waits in scratch at its
+        receiver, however much that is, where steps would wait for each other otherwise.
 
     Raises
     ------
