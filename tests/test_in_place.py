@@ -70,6 +70,6 @@ def test_the_table_says_both_and_ends_as_nccl_tests_does(capsys):
 
 
 def test_a_wrong_result_in_place_fails(monkeypatch, capsys):
-    monkeypatch.setattr("ubnet.cli.bench_collectives.wrong_in_place", lambda *call: 3)
+    monkeypatch.setattr("ubnet.cli.collective_rows.wrong_in_place", lambda *call: 3)
     assert run_command(["bench", "all_reduce", "--ranks", "4", "--sizes", "1KiB"]) == 1
     assert "# Out of bounds values : 3 FAILED" in capsys.readouterr().out

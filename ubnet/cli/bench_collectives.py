@@ -1,23 +1,16 @@
 """``ubnet bench OP``: a collective operation on many ranks, timed, run and checked."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
-import numpy as np
-from numpy.typing import NDArray
 
-from ubnet.arena import Arena
-from ubnet.cli.expected import Call, fill_inputs, uneven_parts, wrong_elements
-from ubnet.cli.in_place_run import MOST_BYTES, wrong_in_place
-from ubnet.cli.inputs import Numbers, bench_dtype
-from ubnet.cli.memory import moves_bytes
-from ubnet.cli.notes import WITHOUT_BYTES, long_work, progress
+from ubnet.cli.collective_rows import Collectives
+from ubnet.cli.notes import progress
 from ubnet.cli.options import (
-    Way,
     choose_ways,
     dtype_option,
     fabric_options,
@@ -26,20 +19,14 @@ from ubnet.cli.options import (
     place_options,
     sizes_option,
 )
-from ubnet.cli.portions import largest_portion, portions
 from ubnet.cli.results import Results
-from ubnet.cli.sizes import distinct, note_empty, rounding
-from ubnet.collectives.build import build
+from ubnet.cli.sizes import distinct, rounding
 from ubnet.collectives.registry import OPERATIONS, Operation
 from ubnet.errors import OptionError
-from ubnet.msccl_reader import read_msccl, scaled
-from ubnet.operation import OUTPUT, SCRATCH
+from ubnet.msccl_reader import read_msccl
 from ubnet.place import all_places, place_ranks
-from ubnet.report.row import Row
 from ubnet.report.table import ending, legend
 from ubnet.schedule import Schedule
-from ubnet.timing import time_schedule
-from ubnet.units import format_size
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -176,168 +163,3 @@ def _fitting(given: Schedule, operation: Operation, ranks: int | None) -> int:
             f"the file's schedule is for {given.ranks} ranks, not {ranks}: leave --ranks out"
         )
     return given.ranks
-
-
-@dataclass(frozen=True)
-class Collectives:
-    """Measures collective operations on the same ranks; rows may be measured by several threads.
-
-    Attributes
-    ----------
-    endpoints : ndarray of int64, shape (ranks,)
-        Where the ranks sit.
-    dtype, payload : str
-        Type of an element; ``auto``, ``real`` or ``size``.
-    seed, root, chunks : int
-        Seed of the numbers, root of rooted operations, chunks of a block.
-    given : Schedule or None
-        The schedule to take, with one element a chunk, in place of one of our own.
-    """
-
-    endpoints: NDArray[np.int64]
-    dtype: str = "float32"
-    payload: str = "auto"
-    seed: int = 1
-    root: int = 0
-    chunks: int = 1
-    given: Schedule | None = None
-    _unused: list[Arena] = field(default_factory=list, init=False, repr=False)
-
-    def row(self, way: Way, operation: Operation, algorithm: str, size: int) -> Row:
-        """Build, time, run and check one operation, and return its row.
-
-        Parameters
-        ----------
-        way : Way
-            Fabric, plane and transport.
-        operation : Operation
-            What is done.
-        algorithm : str
-            How; ``auto`` chooses.
-        size : int
-            S in bytes, rounded down to what the ranks can share.
-        """
-        dtype = bench_dtype(self.dtype)
-        ranks, count = len(self.endpoints), self.count(operation, size)
-        parts = uneven_parts(operation.uneven, ranks, count)
-        if self.given is None:
-            schedule = self._built(way, operation, algorithm, count, parts)
-        else:
-            schedule = scaled(self.given, self._chunk(operation, count))
-        call = Call(operation.name, ranks, count, self.root, parts)
-        timing = time_schedule(
-            schedule, way.fabric, self.endpoints, dtype.itemsize, way.transport, way.plane
-        )
-        used = self.used(operation, size)
-        note_empty(size, used, f"{operation.name} of {self.dtype} on {ranks} ranks")
-        return Row.timed(
-            timing.time_ps,
-            used,
-            operation.busbw_factor(ranks),
-            op=operation.name,
-            algorithm=schedule.name.removeprefix(f"{operation.name} "),
-            transport=timing.transport,
-            plane=way.plane,
-            ranks=ranks,
-            **self._checked(call, schedule),
-            efficiency=timing.efficiency,
-            busiest_link=timing.busiest,
-            busiest_link_utilisation=timing.busiest_utilisation,
-            count=count,
-            dtype=self.dtype,
-            redop="sum" if operation.reduces else "none",
-            root=self.root if operation.rooted else -1,
-        )
-
-    def count(self, operation: Operation, size: int) -> int:
-        """Return the elements of a row of at most so many bytes, as `Operation.count_of` does."""
-        ranks = len(self.endpoints)
-        most = operation.count_of(size, ranks, bench_dtype(self.dtype).itemsize)
-        if self.given is None:
-            return most
-        chunks = int(self.given.sizes[:, :2].max())
-        return self._chunk(operation, most) * chunks // (ranks if operation.blocks else 1)
-
-    def used(self, operation: Operation, size: int) -> int:
-        """Return S in bytes of a row of at most so many."""
-        count, itemsize = self.count(operation, size), bench_dtype(self.dtype).itemsize
-        parts = uneven_parts(operation.uneven, len(self.endpoints), count)
-        if operation.uneven == "pairs":
-            return max(int(max(sum(p[0]), sum(p[2]))) for p in parts) * itemsize
-        if parts:
-            return int(sum(parts)) * itemsize
-        return operation.size_of(count, len(self.endpoints), itemsize)
-
-    def _chunk(self, operation: Operation, count: int) -> int:
-        """Return the elements of a chunk of the schedule that is given."""
-        assert self.given is not None
-        most = int(self.given.sizes[:, :2].max())
-        return count * (len(self.endpoints) if operation.blocks else 1) // most
-
-    def _built(
-        self, way: Way, operation: Operation, algorithm: str, count: int, parts: Sequence[Any]
-    ) -> Schedule:
-        """Return the schedule of one of our own algorithms."""
-        return build(
-            operation.name,
-            len(self.endpoints),
-            count,
-            algorithm=algorithm,
-            root=self.root if operation.rooted else 0,
-            chunks=self.chunks,
-            fabric=way.fabric,
-            endpoints=self.endpoints,
-            itemsize=bench_dtype(self.dtype).itemsize,
-            transport=way.transport,
-            plane=way.plane,
-            parts=parts or None,
-        )
-
-    def _checked(self, call: Call, schedule: Schedule) -> dict[str, Any]:
-        """Return the columns that say what is wrong, out of place and in place."""
-        wrong = self._wrong(call, schedule)
-        known = OPERATIONS[call.op]
-        algorithm = schedule.name.removeprefix(f"{call.op} ")
-        able = call.op != "barrier" and algorithm not in known.apart and self.given is None
-        again, dtype = None, bench_dtype(self.dtype)
-        if able and wrong is not None:
-            need = int(schedule.sizes.sum()) * dtype.itemsize
-            if need <= MOST_BYTES:
-                numbers = Numbers.for_sums(self.seed, dtype, call.ranks)
-                again = wrong_in_place(call, schedule, dtype, numbers)
-        return {"wrong": wrong, "in_place": able, "wrong_in_place": again}
-
-    def _wrong(self, call: Call, schedule: Schedule) -> int | None:
-        """Run the schedule on real bytes, where they fit, and count what is wrong."""
-        dtype = bench_dtype(self.dtype)
-        elements = int(schedule.sizes.sum())
-        size = format_size(call.count * dtype.itemsize)
-        what = f"{schedule.name} on {call.ranks} ranks, {size} each"
-        if not moves_bytes(
-            self.payload,
-            elements * dtype.itemsize,
-            what,
-            least=largest_portion(schedule, dtype.itemsize),
-        ):
-            return None
-        numbers = Numbers.for_sums(self.seed, dtype, call.ranks)
-        wrong, arena, checked = 0, self._take_unused(), 0
-        with long_work(f"moving {call.op} of {size}", WITHOUT_BYTES) as show:
-            for portion in portions(schedule, dtype.itemsize):
-                arena = Arena(portion.sizes, dtype, instead=arena)
-                arena.clear(*([SCRATCH] if portion.in_place else [OUTPUT, SCRATCH]))
-                fill_inputs(portion, arena, numbers)
-                portion.run(arena)
-                wrong += wrong_elements(call, portion, arena, numbers)
-                checked += int(portion.sizes[:, OUTPUT].sum())
-                show(checked / max(int(schedule.sizes[:, OUTPUT].sum()), 1))
-        if arena is not None:
-            self._unused.append(arena)
-        return wrong
-
-    def _take_unused(self) -> Arena | None:
-        """Return memory that no row uses now, for this row alone."""
-        try:
-            return self._unused.pop()
-        except IndexError:
-            return None
