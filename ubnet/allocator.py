@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ubnet.jit import inner_kernel, kernel
+from ubnet.jit import inlined_kernel, inner_kernel, kernel
 
 I4 = NDArray[np.int32]
 I8 = NDArray[np.int64]
@@ -70,6 +70,8 @@ LONGEST_HELD = 34
 SUMS = 35  # which sums of links are right: those with this number
 LOOKED = 36  # hops that the present sweep has looked at
 CAPPED = 37  # active flows with a cap
+FIRST_BLOCK = 38  # of those in which flows end next, and the last
+LAST_BLOCK = 39
 CLOCK_FIELDS = 40
 
 BLOCK_BITS = 5  # active flows in blocks of 32, each with its first end
@@ -202,7 +204,7 @@ class Engine(NamedTuple):
     ends: I8
 
 
-@inner_kernel
+@inlined_kernel
 def _push_waiting(
     clock: I8, flows: Table, lists: Table, recent: Table, flow: Int, at_ps: Int
 ) -> None:
@@ -231,7 +233,7 @@ def _push_waiting(
     heap[k] = flow
 
 
-@inner_kernel
+@inlined_kernel
 def _pop_waiting(clock: I8, lists: Table, recent: Table) -> Int:
     """Take the first instant off the waiting queue and return its bucket."""
     time, heap = lists.waiting_ps, lists.waiting
@@ -298,7 +300,7 @@ def _sort_ids(ids: I4, n: Int) -> None:
         _sink_id(ids, TOP, k)
 
 
-@inner_kernel
+@inlined_kernel
 def _sort_batch(clock: I8, flows: Table, lists: Table, n: Int) -> None:
     """Sort the first n flows of the batch, none of which waits in the queue.
 
@@ -338,7 +340,7 @@ def _sink_level(levels: Table, k: Int, n: Int) -> None:
     levels[k].of = x_of
 
 
-@inner_kernel
+@inlined_kernel
 def _let_in(clock: I8, flows: Table, links: Table, lists: Table, flow: Int) -> None:
     """Note that a flow's rate may change."""
     if flows[flow].inside != clock[REGION]:
@@ -349,7 +351,7 @@ def _let_in(clock: I8, flows: Table, links: Table, lists: Table, flow: Int) -> N
             links[flows[flow].stopped_by].held -= 1
 
 
-@inner_kernel
+@inlined_kernel
 def _look_again(clock: I8, links: Table, link: Int) -> None:
     """Put a link on the list of those whose level is to be found anew."""
     if links[link].touched != clock[REGION]:
@@ -363,7 +365,7 @@ def _look_again(clock: I8, links: Table, link: Int) -> None:
         clock[REGION_LINKS] += 1
 
 
-@inner_kernel
+@inlined_kernel
 def _set_due(lists: Table, blocks: Table, place: Int, due_ps: Int) -> None:
     """Set the end of the active flow at a place; its block is looked through if its first goes."""
     block = place >> BLOCK_BITS
@@ -432,7 +434,7 @@ def _first_own(clock: I8, flows: Table, hops: Table, links: Table, link: Int) ->
     return np.int64(links[link].first_own)
 
 
-@inner_kernel
+@inlined_kernel
 def _activate(
     clock: I8,
     flows: Table,
@@ -481,7 +483,7 @@ def _activate(
             _look_again(clock, links, link)
 
 
-@inner_kernel
+@inlined_kernel
 def _deactivate(
     clock: I8, flows: Table, hops: Table, links: Table, lists: Table, blocks: Table, flow: Int
 ) -> None:
@@ -544,7 +546,7 @@ def _deactivate_all(clock: I8, flows: Table, links: Table, lists: Table) -> None
     clock[CAPPED] = 0
 
 
-@inner_kernel
+@inlined_kernel
 def _finish(
     clock: I8,
     flows: Table,
@@ -583,7 +585,7 @@ def _finish(
         flow = np.int64(flows[flow].equal)
 
 
-@inner_kernel
+@inlined_kernel
 def _set_rate(
     clock: I8, flows: Table, links: Table, lists: Table, blocks: Table, flow: Int
 ) -> None:
@@ -1085,7 +1087,7 @@ def _want_dense(clock: I8, hops: Table, links: Table) -> None:
         clock[WANTED] = columns
 
 
-@inner_kernel
+@inlined_kernel
 def _reallocate(
     clock: I8, flows: Table, hops: Table, links: Table, lists: Table, levels: Table, blocks: Table
 ) -> None:
@@ -1114,7 +1116,7 @@ def _reallocate(
     _find_next_end(clock, lists, blocks)
 
 
-@inner_kernel
+@inlined_kernel
 def _find_next_end(clock: I8, lists: Table, blocks: Table) -> None:
     """Find the first end of all active flows at their present rates."""
     n = clock[ACTIVE]
@@ -1126,7 +1128,11 @@ def _find_next_end(clock: I8, lists: Table, blocks: Table) -> None:
             for k in range(block << BLOCK_BITS, min(n, (block + 1) << BLOCK_BITS)):
                 first = min(first, lists[k].due_ps)
             blocks[block].first_ps = first
-        soonest = min(soonest, blocks[block].first_ps)
+        if blocks[block].first_ps < soonest:
+            soonest = blocks[block].first_ps
+            clock[FIRST_BLOCK] = block
+        if blocks[block].first_ps == soonest:
+            clock[LAST_BLOCK] = block
     clock[NEXT_END] = soonest
 
 
@@ -1146,13 +1152,15 @@ def _hold_back(clock: I8, lists: Table, blocks: Table) -> Int:
     latest, last, active = _latest_of(clock, lists), clock[NEXT_END], clock[ACTIVE]
     for block in range((active + (1 << BLOCK_BITS) - 1) >> BLOCK_BITS):
         if blocks[block].first_ps <= latest:
+            clock[FIRST_BLOCK] = min(clock[FIRST_BLOCK], block)
+            clock[LAST_BLOCK] = max(clock[LAST_BLOCK], block)
             for k in range(block << BLOCK_BITS, min(active, (block + 1) << BLOCK_BITS)):
                 if last < lists[k].due_ps <= latest:
                     last = lists[k].due_ps
     return int(last)
 
 
-@inner_kernel
+@inlined_kernel
 def _note_held(clock: I8, end: Int) -> None:
     """Count a flow that would have ended before now."""
     if end < clock[NOW]:
@@ -1160,7 +1168,7 @@ def _note_held(clock: I8, end: Int) -> None:
         clock[LONGEST_HELD] = max(clock[LONGEST_HELD], clock[NOW] - end)
 
 
-@inner_kernel
+@inlined_kernel
 def _end_due(
     clock: I8,
     flows: Table,
@@ -1175,7 +1183,7 @@ def _end_due(
     """End the active flows whose time has come."""
     now, active = clock[NOW], clock[ACTIVE]
     n = np.int64(0)
-    for block in range((active + (1 << BLOCK_BITS) - 1) >> BLOCK_BITS):
+    for block in range(clock[FIRST_BLOCK], clock[LAST_BLOCK] + 1):
         if blocks[block].first_ps <= now:
             for k in range(block << BLOCK_BITS, min(active, (block + 1) << BLOCK_BITS)):
                 if lists[k].due_ps <= now:
@@ -1191,7 +1199,7 @@ def _end_due(
         _finish(clock, flows, hops, edges, links, lists, recent, ends, np.int64(lists[k].batch))
 
 
-@inner_kernel
+@inlined_kernel
 def _start_due(
     clock: I8,
     flows: Table,

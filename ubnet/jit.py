@@ -54,6 +54,17 @@ def inner_kernel(function: F) -> F:
     return _compiled(function, no_cpython_wrapper=True, no_cfunc_wrapper=True, _nrt=False)
 
 
+def inlined_kernel(function: F) -> F:
+    """Compile an inner kernel into those that call it.
+
+    A table is passed as seven words: where a kernel is small, or called in one place alone, passing
+    all tables costs more than what it does with them. Parameters and result are those of `kernel`.
+    """
+    return _compiled(
+        function, no_cpython_wrapper=True, no_cfunc_wrapper=True, _nrt=False, forceinline=True
+    )
+
+
 def _compiled(function: F, **options: bool) -> F:
     njit = cast(Any, numba.njit)  # whose types do not know of every option
     compiled = njit(cache=True, fastmath=False, nogil=True, **options)(function)
