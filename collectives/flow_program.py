@@ -131,7 +131,7 @@ class FlowProgram:
         nobody = np.zeros(self.size - self.ranks, dtype=np.int64)
         columns = replace(whole, startup_ps=whole.startup_ps + np.concatenate(self._delays))
         return ScheduleFlows(
-            FlowKinds(columns, np.arange(self.size, dtype=np.int32)),
+            FlowKinds(columns, np.arange(self.size, dtype=np.int32), np.concatenate(self._weights)),
             np.concatenate([[0], np.cumsum(np.concatenate(self._waits))]),
             dep,
             np.zeros(len(dep), dtype=bool),
@@ -140,7 +140,6 @@ class FlowProgram:
             done_flow=done_flow,
             op_ranks=(nobody, nobody),
             pass_rank=nobody[:0],
-            weight=np.concatenate(self._weights),
         )
 
     def loads(self, resources: int) -> Floats:

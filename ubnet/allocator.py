@@ -1353,15 +1353,17 @@ def _count_keys(
     route_link: I8,
     dep_ptr: I8,
     dep: I8,
+    kind: I4,
     key: I4,
     times: I4,
 ) -> Int:
     """Write a key of 31 bits of each flow's columns; count the flows at places taken before."""
     mask, shared = len(times) - 1, 0
     for k in range(len(key)):
-        word = nbytes[min(k, len(nbytes) - 1)] ^ (start_ps[min(k, len(start_ps) - 1)] << 3)
+        row = np.int64(kind[k]) if len(kind) > 0 else k
+        word = nbytes[min(row, len(nbytes) - 1)] ^ (start_ps[min(row, len(start_ps) - 1)] << 3)
         word = (word ^ (word >> 32)) & 0xFFFFFFFF
-        for h in range(route_ptr[k], route_ptr[k + 1]):
+        for h in range(route_ptr[row], route_ptr[row + 1]):
             word = ((word << 5) ^ (word >> 11) ^ route_link[h]) * 40503 & 0xFFFFFFFF
         if len(dep) > 0:
             for j in range(dep_ptr[k], dep_ptr[k + 1]):
@@ -1378,10 +1380,6 @@ def _group(
     clock: I8,
     flows: Table,
     hops: Table,
-    start_ps: I8,
-    nbytes: I8,
-    route_ptr: I8,
-    route_link: I8,
     dep_ptr: I8,
     dep: I8,
     gate: Mask,
@@ -1396,7 +1394,7 @@ def _group(
     The others keep their rows, for those who wait for them, but have nothing to do. ``table`` is
     a hash table of rows plus one, ``last`` and ``count`` are those of the equals so far; all zero.
     """
-    first, n = clock[ROWS], len(route_ptr) - 1
+    first, n = clock[ROWS], len(key)
     rare, mask = len(times) - 1, len(table) - 1
     for k in range(n):
         flow = first + k
@@ -1467,22 +1465,24 @@ def _write(
     weight: F8,
     rate_cap: F8,
     startup_ps: I8,
+    kind: I4,
     watch: Mask,
+    n: Int,
 ) -> None:
-    """Write the columns of a post into the tables, behind the others."""
-    first, n, hop = clock[ROWS], len(route_ptr) - 1, flows[clock[ROWS]].first_hop
+    """Write the columns of a post of n flows into the tables, behind the others."""
+    first, hop = clock[ROWS], flows[clock[ROWS]].first_hop
     for k in range(n):
         flow = first + k
+        row = np.int64(kind[k]) if len(kind) > 0 else k
         flows[flow].rate = 0.0
-        flows[flow].weight = weight[min(k, len(weight) - 1)]
-        flows[flow].cap = rate_cap[min(k, len(rate_cap) - 1)]
-        flows[flow].volume = nbytes[min(k, len(nbytes) - 1)]
+        flows[flow].weight = weight[min(row, len(weight) - 1)]
+        flows[flow].cap = rate_cap[min(row, len(rate_cap) - 1)]
+        flows[flow].volume = nbytes[min(row, len(nbytes) - 1)]
         flows[flow].left = float(flows[flow].volume)
-        flows[flow].since_ps = start_ps[min(k, len(start_ps) - 1)]
-        flows[flow].startup_ps = startup_ps[min(k, len(startup_ps) - 1)]
+        flows[flow].since_ps = start_ps[min(row, len(start_ps) - 1)]
+        flows[flow].startup_ps = startup_ps[min(row, len(startup_ps) - 1)]
         flows[flow].watch = 1 if watch[min(k, len(watch) - 1)] else 0
         flows[flow].number = clock[SIZE] + k
-        flows[flow + 1].first_hop = hop + route_ptr[k + 1]
         flows[flow].pending = 0
         flows[flow].first_edge = -1
         flows[flow].equal = -1
@@ -1493,12 +1493,14 @@ def _write(
         flows[flow].inside = 0
         flows[flow].open_in = 0
         flows[flow].odd = 0
-        for h in range(route_ptr[k], route_ptr[k + 1]):
-            hops[hop + h].link = route_link[h]
-            hops[hop + h].flow = flow
-            hops[hop + h].next = -1
-            hops[hop + h].prev = -1
-            hops[hop + h].share = route_share[min(h, len(route_share) - 1)]
+        for h in range(route_ptr[row], route_ptr[row + 1]):
+            hops[hop].link = route_link[h]
+            hops[hop].flow = flow
+            hops[hop].next = -1
+            hops[hop].prev = -1
+            hops[hop].share = route_share[min(h, len(route_share) - 1)]
+            hop += 1
+        flows[flow + 1].first_hop = hop
 
 
 @kernel
@@ -1515,12 +1517,16 @@ def enqueue(
     dep: I8,
     startup_ps: I8,
     gate: Mask,
+    kind: I4,
     watch: Mask,
 ) -> None:
-    """Add the flows of a post that was checked; a column of one row stands for all."""
+    """Add the flows of a post that was checked; a column of one row stands for all.
+
+    ``kind`` says which row of the columns each flow has; where it is empty, each has its own.
+    """
     clock, flows, hops, edges, links, lists = engine[:6]
     recent, ends = engine[7], engine[9]
-    first, n = clock[ROWS], len(route_ptr) - 1
+    first, n = clock[ROWS], np.int64(len(kind) if len(kind) > 0 else len(route_ptr) - 1)
     _write(
         clock,
         flows,
@@ -1533,11 +1539,15 @@ def enqueue(
         weight,
         rate_cap,
         startup_ps,
+        kind,
         watch,
+        n,
     )
     if n > 1:
         key, times = np.zeros(n, np.int32), np.zeros(_power_over(4 * n), np.int32)
-        shared = _count_keys(start_ps, nbytes, route_ptr, route_link, dep_ptr, dep, key, times)
+        shared = _count_keys(
+            start_ps, nbytes, route_ptr, route_link, dep_ptr, dep, kind, key, times
+        )
         if shared > 0:  # they and their first ones take half of the table at most
             table = np.zeros(_power_over(4 * shared), np.int32)
             last, count = np.zeros(n, np.int32), np.zeros(n, np.int32)
@@ -1545,10 +1555,6 @@ def enqueue(
                 clock,
                 flows,
                 hops,
-                start_ps,
-                nbytes,
-                route_ptr,
-                route_link,
                 dep_ptr,
                 dep,
                 gate,

@@ -6,6 +6,7 @@ thousand kinds. Whoever needs the columns of some flows takes them when it needs
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +37,8 @@ class FlowKinds:
         A row for each kind.
     kind : ndarray of int32, shape (flows,)
         The kind of each flow.
+    weight : ndarray of float64, shape (kinds,), or None
+        Its weight where it shares a resource; None: all alike.
 
     Examples
     --------
@@ -48,6 +51,7 @@ class FlowKinds:
 
     columns: FlowColumns
     kind: Kinds
+    weight: Floats | None = None
 
     @classmethod
     def among(cls, flows: int, parts: Sequence[tuple[Ints, "FlowKinds"]]) -> "FlowKinds":
@@ -78,6 +82,22 @@ class FlowKinds:
             c.rate_cap[kind],
             c.latency_ps[kind],
         )
+
+    def post_arguments(self, flows: Ints | slice) -> dict[str, Any]:
+        """Return what `FlowSim.post` needs of some flows, in as few rows as can be."""
+        kind = self.kind[flows]
+        few = len(self.columns.nbytes) <= len(kind)
+        c = self.columns if few else self.rows(flows)
+        return {
+            "nbytes": c.nbytes,
+            "route_ptr": c.route_ptr,
+            "route_link": c.route_link,
+            "route_share": c.route_share,
+            "rate_cap": c.rate_cap,
+            "startup_ps": c.startup_ps,
+            "weight": self.weight if few or self.weight is None else self.weight[kind],
+            "kind": kind if few else None,
+        }
 
     def resource_bytes(self, resources: int) -> Floats:
         """Return bytes times share on each of so many resources, shape (resources,)."""

@@ -16,7 +16,8 @@ from ubnet.jit import kernel
 
 I8 = NDArray[np.int64]
 F8 = NDArray[np.float64]
-INT64, FLOAT64, BOOL = np.dtype(np.int64), np.dtype(np.float64), np.dtype(np.bool_)
+INT32, INT64 = np.dtype(np.int32), np.dtype(np.int64)
+FLOAT64, BOOL = np.dtype(np.float64), np.dtype(np.bool_)
 BEHAVED: list[Literal["C", "A", "W"]] = ["C", "A", "W"]  # read-only arrays are types of their own
 
 HORIZON_PS = 1 << 60
@@ -35,6 +36,7 @@ FAULTS = {
     10: "flow {flow} starts at {start_ps} ps; the clock takes starts up to {horizon_ps} ps",
     11: "flow {flow} has a start-up of {startup_ps} ps; the longest is {horizon_ps} ps, 13 days",
 }
+WRONG_DEPENDENCY = 9  # the one of them that a flow's own columns have no part in
 
 
 @kernel
@@ -57,7 +59,8 @@ def first_fault(
 ) -> tuple[int, int, int]:
     """Return (fault, row, place) of the first fault, or (0, -1, forward dependencies).
 
-    A column of one row stands for all flows. ``seen`` keeps the stamp of the flow that crossed
+    A column of one row stands for all flows; dependencies have a row for each flow, the others may
+    have one for each kind. ``seen`` keeps the stamp of the flow that crossed
     each link last; those from ``stamp`` on are new.
     """
     n = len(route_ptr) - 1
@@ -86,12 +89,13 @@ def first_fault(
             if seen[link] == stamp + k:
                 return 8, k, h
             seen[link] = stamp + k
-        if len(dep) > 0:
-            for j in range(dep_ptr[k], dep_ptr[k + 1]):
-                if not 0 <= dep[j] < first + n or dep[j] == first + k:
-                    return 9, k, j
-                if dep[j] > first + k:
-                    forward += 1
+    flows = len(dep_ptr) - 1
+    for k in range(flows):
+        for j in range(dep_ptr[k], dep_ptr[k + 1]):
+            if not 0 <= dep[j] < first + flows or dep[j] == first + k:
+                return WRONG_DEPENDENCY, k, j
+            if dep[j] > first + k:
+                forward += 1
     return 0, -1, forward
 
 
@@ -204,6 +208,21 @@ def reals(name: str, given: ArrayLike, n: int) -> NDArray[np.float64]:
     return _column(name, array, n)
 
 
+def kinds(given: ArrayLike, rows: int) -> NDArray[np.int32]:
+    """Return which of so many rows each flow has.
+
+    Raises
+    ------
+    FlowError
+        Where the values are not integers or there is no such row.
+    """
+    array = given if type(given) is np.ndarray and given.dtype is INT32 else integers("kind", given)
+    if len(array) and (array.min() < 0 or array.max() >= rows):
+        wrong = int(array[(array < 0) | (array >= rows)][0])
+        raise FlowError(f"kind {wrong} is not among the {rows} rows of the columns")
+    return np.require(array, np.int32, BEHAVED)
+
+
 def truths(name: str, given: ArrayLike, n: int) -> NDArray[np.bool_]:
     """Return a column of ``n`` truth values, or of one that stands for all.
 
@@ -278,15 +297,16 @@ def check_names(caller: str, like: Callable[..., Any], columns: Mapping[str, Any
 
 def fault_text(
     fault: int,
-    first: int,
+    flow: int,
+    last_flow: int,
     row: int,
     place: int,
     now_ps: int,
     capacity: F8,
     columns: tuple[NDArray[Any], ...],
 ) -> str:
-    """Return the sentence about a fault that `first_fault` found in these columns."""
-    start_ps, nbytes, ptr, link, share, weight, rate_cap, _, dep, startup_ps = columns
+    """Return the sentence about a fault of a flow that `first_fault` found in these columns."""
+    start_ps, nbytes, _, link, share, weight, rate_cap, _, dep, startup_ps = columns
     named = {
         "start_ps": start_ps,
         "nbytes": nbytes,
@@ -298,10 +318,9 @@ def fault_text(
     if fault in (6, 7, 8):
         facts["link"] = link[place]
         facts["share"] = share[min(place, len(share) - 1)]
-    if fault == 9:
+    if fault == WRONG_DEPENDENCY:
         facts["dep"] = dep[place]
-    facts["flow"] = first + row
+    facts["flow"], facts["last_flow"] = flow, last_flow
     facts["now_ps"], facts["horizon_ps"] = now_ps, HORIZON_PS
     facts["last_link"] = len(capacity) - 1
-    facts["last_flow"] = first + len(ptr) - 2
     return FAULTS[fault].format(**facts)

@@ -14,10 +14,12 @@ from ubnet.allocator import NEVER, Dense, Engine
 from ubnet.errors import FlowError
 from ubnet.flowcheck import (
     HORIZON_PS,
+    WRONG_DEPENDENCY,
     fault_text,
     first_fault,
     flow_on_cycle,
     integers,
+    kinds,
     numbers,
     pointers,
     reals,
@@ -28,6 +30,7 @@ CACHE_LINE = 64
 ROOM = 256  # flows that fresh tables take: clearing out what has ended pays for itself then
 # Columns of one row stand for all flows; made once, because most posts take most of them.
 NONE = np.zeros(0, np.int64)
+ITS_OWN = np.zeros(0, np.int32)  # kinds: each flow has its own row
 ZERO = np.zeros(1, np.int64)
 ONE = np.ones(1)
 NO_CAP = np.full(1, np.inf)
@@ -252,9 +255,10 @@ class FlowSim:
         dep: "ArrayLike | None" = None,
         startup_ps: "ArrayLike | None" = None,
         gate: "ArrayLike | None" = None,
+        kind: "ArrayLike | None" = None,
         watch: "ArrayLike | None" = None,
     ) -> int:
-        """Add flows; the parameters are those of `simulate_flows`, and two more.
+        """Add flows; the parameters are those of `simulate_flows`, and some more.
 
         Parameters
         ----------
@@ -267,6 +271,9 @@ class FlowSim:
             row i has the id ``size + i``.
         gate : array of bool, optional
             As in `simulate_flows`.
+        kind : array of int, shape (flows,), optional
+            Where many flows are alike: which row of the columns above, ``start_ps`` included, each
+            flow has. What it waits for and ``watch`` have a row for each flow in any case.
         watch : array of bool, optional
             The flows whose ends `advance` reports; default none.
 
@@ -282,35 +289,38 @@ class FlowSim:
         """
         links = integers("route_link", route_link)
         ptr = pointers("route_ptr", route_ptr, None, len(links))
-        n, now = len(ptr) - 1, self.now_ps
+        rows, now = len(ptr) - 1, self.now_ps
+        kind_of = ITS_OWN if kind is None else kinds(kind, rows)
+        n = rows if kind is None else len(kind_of)
+        hops = len(links) if kind is None else int(np.diff(ptr)[kind_of].sum())
         deps = NONE if dep is None else integers("dep", dep)
         columns = (
-            np.array([now]) if start_ps is None else integers("start_ps", start_ps, n),
-            integers("nbytes", nbytes, n),
+            np.array([now]) if start_ps is None else integers("start_ps", start_ps, rows),
+            integers("nbytes", nbytes, rows),
             ptr,
             links,
             ONE if route_share is None else reals("route_share", route_share, len(links)),
-            ONE if weight is None else reals("weight", weight, n),
-            NO_CAP if rate_cap is None else reals("rate_cap", rate_cap, n),
+            ONE if weight is None else reals("weight", weight, rows),
+            NO_CAP if rate_cap is None else reals("rate_cap", rate_cap, rows),
             NONE if dep_ptr is None else pointers("dep_ptr", dep_ptr, n, len(deps)),
             deps,
-            ZERO if startup_ps is None else integers("startup_ps", startup_ps, n),
+            ZERO if startup_ps is None else integers("startup_ps", startup_ps, rows),
         )
         if dep_ptr is None and len(deps):
             raise FlowError(f"dep has {len(deps)} entries but dep_ptr is not given; give both")
         gates = FALSE if gate is None else truths("gate", gate, len(deps))
         watched = FALSE if watch is None else truths("watch", watch, n)
         first = self.size
-        self._refuse(first, columns)
-        rows, hops, edges = self._used()
+        self._refuse(first, n, kind_of, columns)
+        used = self._used()
         if (
-            rows + n >= self._room[0]
-            or hops + len(links) > self._room[1]
-            or edges + len(deps) > self._room[2]
+            used[0] + n >= self._room[0]
+            or used[1] + hops > self._room[1]
+            or used[2] + len(deps) > self._room[2]
             or first + n > self._room[3]
         ):
-            self._make_room(n, len(links), len(deps))
-        allocator.enqueue(self._tables, *columns, gates, watched)
+            self._make_room(n, hops, len(deps))
+        allocator.enqueue(self._tables, *columns, gates, kind_of, watched)
         return first
 
     def run(self) -> int:
@@ -480,13 +490,18 @@ class FlowSim:
         if t_ps < self.now_ps:
             raise FlowError(f"{t_ps} ps is before now ({self.now_ps} ps); time only goes on")
 
-    def _refuse(self, first: int, columns: tuple[NDArray[Any], ...]) -> None:
-        """Raise a FlowError where a post is faulty."""
+    def _refuse(
+        self, first: int, n: int, kind: NDArray[np.int32], columns: tuple[NDArray[Any], ...]
+    ) -> None:
+        """Raise a FlowError where a post of n flows is faulty."""
         stamp, self._checked = self._checked, self._checked + len(columns[2])
         now = self.now_ps
         fault, row, place = first_fault(self._capacity, self._seen, stamp, first, now, *columns)
         if fault:
-            raise FlowError(fault_text(fault, first, row, place, now, self._capacity, columns))
+            of_kind = len(kind) and fault != WRONG_DEPENDENCY
+            flow = first + (int((kind == row).argmax()) if of_kind else row)
+            last = first + n - 1
+            raise FlowError(fault_text(fault, flow, last, row, place, now, self._capacity, columns))
         if place and (row := flow_on_cycle(first, columns[7], columns[8])) >= 0:
             raise FlowError(
                 f"flow {first + row} waits for itself through its dependencies; "

@@ -48,8 +48,6 @@ class ScheduleFlows:
         The ranks of each operation: source and destination.
     pass_rank : ndarray of int64, shape (passes,)
         The rank of each memory pass.
-    weight : ndarray of float64, shape (flows,), or None
-        Weight of each flow where it shares a resource; None: all alike.
     """
 
     kinds: FlowKinds
@@ -61,7 +59,6 @@ class ScheduleFlows:
     done_flow: Ints
     op_ranks: tuple[Ints, Ints]
     pass_rank: Ints
-    weight: NDArray[np.float64] | None = None
 
     def __len__(self) -> int:
         return len(self.kinds)
@@ -100,19 +97,11 @@ class ScheduleFlows:
             Only so many, from the first on; they wait for none of the others.
         """
         n = len(self) if flows is None else flows
-        c = self.kinds.rows(slice(n))
         waits = slice(self.dep_ptr[n])
-        return {
-            "nbytes": c.nbytes,
-            "route_ptr": c.route_ptr,
-            "route_link": c.route_link,
-            "route_share": c.route_share,
-            "rate_cap": c.rate_cap,
-            "startup_ps": c.startup_ps,
+        return self.kinds.post_arguments(slice(n)) | {
             "dep_ptr": self.dep_ptr[: n + 1],
             "dep": self.dep[waits],
             "gate": self.gate[waits],
-            "weight": None if self.weight is None else self.weight[:n],
         }
 
     def select(self, flows: Ints, first: int, posted: Ints) -> dict[str, Any]:
@@ -133,7 +122,6 @@ class ScheduleFlows:
         ScheduleError
             If a flow waits for one that is neither posted nor selected.
         """
-        c = self.kinds.rows(flows)
         dep_ptr, edges = take_rows(self.dep_ptr, flows)
         posted[flows] = np.arange(first, first + len(flows))
         dep = posted[self.dep[edges]]
@@ -142,17 +130,10 @@ class ScheduleFlows:
             raise ScheduleError(
                 f"flow {flow} waits for flows that are not posted; select them first or together"
             )
-        return {
-            "nbytes": c.nbytes,
-            "route_ptr": c.route_ptr,
-            "route_link": c.route_link,
-            "route_share": c.route_share,
-            "rate_cap": c.rate_cap,
-            "startup_ps": c.startup_ps,
+        return self.kinds.post_arguments(flows) | {
             "dep_ptr": dep_ptr,
             "dep": dep,
             "gate": self.gate[edges],
-            "weight": None if self.weight is None else self.weight[flows],
         }
 
 
