@@ -49,6 +49,8 @@ def join_pieces(latency_ps: Ints, pieces: Sequence[Piece]) -> Routes:
     Routes(ptr=array([0, 3, 4]), resource=array([7, 1, 2, 8]),
            share=array([1. , 0.5, 0.5, 1. ]), latency_ps=array([5, 6]))
     """
+    from ubnet.route_laying import lay
+
     length = np.zeros(len(latency_ps), dtype=np.int64)
     for piece in pieces:
         length[piece.rows] += piece.resource.shape[1]
@@ -57,10 +59,7 @@ def join_pieces(latency_ps: Ints, pieces: Sequence[Piece]) -> Routes:
     resource = np.empty(ptr[-1], dtype=np.int64)
     share = np.empty(ptr[-1])
     for piece in pieces:
-        width = piece.resource.shape[1]
-        at = cursor[piece.rows][:, None] + np.arange(width)
-        resource[at], share[at] = piece.resource, piece.share
-        cursor[piece.rows] += width
+        lay(cursor, piece.rows, piece.resource, float(piece.share), resource, share)
     return Routes(ptr, resource, share, latency_ps)
 
 

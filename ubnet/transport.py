@@ -255,16 +255,9 @@ def _with_engine(
     routes: Routes, wire_share: float, engine: Ints, share: Floats
 ) -> tuple[Ints, Ints, Floats]:
     """Put each flow's engine, where it holds one, in front of its route."""
-    held = (engine >= 0).astype(np.int64)
-    if not held.any():
-        return routes.ptr, routes.resource, routes.share * wire_share
-    lengths = np.diff(routes.ptr)
-    ptr = np.concatenate([[0], np.cumsum(lengths + held)])
-    link = np.empty(ptr[-1], dtype=np.int64)
-    part = np.empty(ptr[-1])
-    first = ptr[:-1][held == 1]
-    link[first], part[first] = engine[held == 1], share[held == 1]
-    rest = np.ones(len(link), dtype=bool)
-    rest[first] = False
-    link[rest], part[rest] = routes.resource, routes.share * wire_share
-    return ptr, link, part
+    from ubnet.route_laying import behind
+
+    made: tuple[Ints, Ints, Floats] = behind(
+        engine, share, routes.ptr, routes.resource, routes.share, wire_share
+    )
+    return made
