@@ -5,12 +5,11 @@ import pytest
 
 from ubnet.collectives import OPERATIONS, build
 from ubnet.fabrics import load_fabric
-from ubnet.flow_kinds import FlowKinds, find_kinds
 from ubnet.flowsim import FlowSim
 from ubnet.memory import capacity_with_memory
 from ubnet.portions import Portions
 from ubnet.schedule import REDUCE, ScheduleBuilder
-from ubnet.schedule_flows import ScheduleFlows, schedule_flows
+from ubnet.schedule_flows import schedule_flows
 
 FABRIC = load_fabric("cloudmatrix384")
 
@@ -98,42 +97,3 @@ def test_nothing_to_do_has_no_ends():
     flows = flows_of(ScheduleBuilder("nothing", 3, [0, 0, 0]).build())
     portions, ends = in_portions(flows, 1)
     assert (len(portions), len(ends)) == (1, 0)
-
-
-def test_flows_that_are_alike_stand_once():
-    flows = flows_of(build("all_reduce", 16, 1600, algorithm="ring"))
-    assert len(flows.kinds.columns.nbytes) < 50 < len(flows)
-    whole = flows.columns
-    some = np.array([40, 2, 300])
-    rows = flows.kinds.rows(some)
-    assert rows.nbytes.tolist() == whole.nbytes[some].tolist()
-    for k, flow in enumerate(some):
-        here, there = (
-            slice(c.route_ptr[i], c.route_ptr[i + 1]) for c, i in ((rows, k), (whole, flow))
-        )
-        assert rows.route_link[here].tolist() == whole.route_link[there].tolist()
-        assert rows.route_share[here].tolist() == whole.route_share[there].tolist()
-
-
-@pytest.mark.parametrize(
-    ("n", "values"), [(0, 1), (1, 1), (50, 3), (6000, 9), (70_000, 5), (70_000, 200)]
-)
-def test_kinds_are_numbered_by_their_first_rows(n, values):
-    columns = np.random.default_rng(n).integers(0, values, (4, n))
-    kind, first = find_kinds(*columns)
-    assert (columns[:, first][:, kind] == columns).all()
-    if values < 200:
-        assert len(np.unique(np.dot(np.array([1, 1000, 10**6, 10**9]), columns))) == len(first)
-        assert (np.diff(first) > 0).all()
-    else:  # hardly any two are alike: not looked for
-        assert len(first) == n
-
-
-def test_bytes_are_added_up_flow_by_flow():
-    flows: ScheduleFlows = flows_of(build("all_to_all", 8, 8000, algorithm="mesh"))
-    c = flows.columns
-    each = np.repeat(c.nbytes, np.diff(c.route_ptr)) * c.route_share
-    resources = len(capacity_with_memory(FABRIC))
-    expected = np.bincount(c.route_link, each, resources)
-    assert flows.kinds.resource_bytes(resources).tolist() == expected.tolist()
-    assert not FlowKinds.among(3, []).resource_bytes(4).any()

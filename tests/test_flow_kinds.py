@@ -1,0 +1,108 @@
+"""Alike flows stand once: as kinds of a schedule's flows, and in what the engine is given."""
+
+import numpy as np
+import pytest
+
+from tests.instances import random_instance
+from tests.test_portions import FABRIC, flows_of
+from ubnet.collectives import build
+from ubnet.errors import FlowError
+from ubnet.flow_kinds import FlowKinds, find_kinds
+from ubnet.flowsim import FlowSim, simulate_flows
+from ubnet.memory import capacity_with_memory
+
+BY_KIND = ("start_ps", "nbytes", "weight", "rate_cap", "startup_ps")
+
+
+def test_flows_that_are_alike_stand_once():
+    flows = flows_of(build("all_reduce", 16, 1600, algorithm="ring"))
+    assert len(flows.kinds.columns.nbytes) < 50 < len(flows)
+    whole = flows.columns
+    some = np.array([40, 2, 300])
+    rows = flows.kinds.rows(some)
+    assert rows.nbytes.tolist() == whole.nbytes[some].tolist()
+    for k, flow in enumerate(some):
+        here, there = (
+            slice(c.route_ptr[i], c.route_ptr[i + 1]) for c, i in ((rows, k), (whole, flow))
+        )
+        assert rows.route_link[here].tolist() == whole.route_link[there].tolist()
+        assert rows.route_share[here].tolist() == whole.route_share[there].tolist()
+
+
+@pytest.mark.parametrize(
+    ("n", "values"), [(0, 1), (1, 1), (50, 3), (6000, 9), (70_000, 5), (70_000, 200)]
+)
+def test_kinds_are_numbered_by_their_first_rows(n, values):
+    columns = np.random.default_rng(n).integers(0, values, (4, n))
+    kind, first = find_kinds(*columns)
+    assert (columns[:, first][:, kind] == columns).all()
+    if values < 200:
+        assert len(np.unique(np.dot(np.array([1, 1000, 10**6, 10**9]), columns))) == len(first)
+        assert (np.diff(first) > 0).all()
+    else:  # hardly any two are alike: not looked for
+        assert len(first) == n
+
+
+def test_bytes_are_added_up_flow_by_flow():
+    flows = flows_of(build("all_to_all", 8, 8000, algorithm="mesh"))
+    c = flows.columns
+    each = np.repeat(c.nbytes, np.diff(c.route_ptr)) * c.route_share
+    resources = len(capacity_with_memory(FABRIC))
+    expected = np.bincount(c.route_link, each, resources)
+    assert flows.kinds.resource_bytes(resources).tolist() == expected.tolist()
+    assert not FlowKinds.among(3, []).resource_bytes(4).any()
+
+
+def by_kinds(rng):
+    """Return the columns of an instance, the kind of each of some flows, and the same spelt out."""
+    given = random_instance(rng)
+    given.pop("dep", None), given.pop("dep_ptr", None)
+    kind = rng.integers(0, len(given["nbytes"]), int(rng.integers(1, 60)))
+    whole = {name: given[name][kind] if name in BY_KIND else given[name] for name in given}
+    hops = [np.arange(*given["route_ptr"][k : k + 2]) for k in kind]
+    whole["route_ptr"] = np.concatenate([[0], np.cumsum([len(row) for row in hops])])
+    for name in ("route_link", "route_share"):
+        if name in given:
+            whole[name] = given[name][np.concatenate(hops)]
+    return given, kind, whole
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_kinds_given_to_the_engine_equal_all_spelt_out(seed):
+    rng = np.random.default_rng([71, seed])
+    given, kind, whole = by_kinds(rng)
+    waits = {}
+    if seed % 2:  # each flow waits for some before it
+        rows = [rng.integers(0, i, min(i, int(rng.integers(0, 3)))) for i in range(len(kind))]
+        waits["dep_ptr"] = np.concatenate([[0], np.cumsum([len(row) for row in rows])])
+        waits["dep"] = np.concatenate(rows).astype(np.int64)
+        waits["gate"] = rng.random(len(waits["dep"])) < 0.5
+    sim = FlowSim(given.pop("capacity"))
+    assert sim.post(**given, **waits, kind=kind) == 0
+    assert sim.size == len(kind)
+    sim.run()
+    assert sim.finish_ps.tolist() == simulate_flows(**whole, **waits).tolist()
+
+
+def test_a_post_of_kinds_comes_behind_others():
+    sim = FlowSim([1e9, 2e9])
+    sim.post([1000], [0, 1], [0])
+    assert (
+        sim.post([1000, 4000], [0, 1, 2], [0, 1], kind=[1, 0, 1], watch=[True, False, False]) == 1
+    )
+    assert sim.advance().tolist() == [1]
+    assert sim.now_ps == sim.run() == 4_000_000
+    assert sim.finish_ps.tolist() == [2_000_000, 4_000_000, 2_000_000, 4_000_000]
+
+
+def test_what_is_wrong_with_a_kind_is_said_of_its_first_flow():
+    sim = FlowSim([1e9])
+    with pytest.raises(FlowError, match="flow 2 has -1 bytes"):
+        sim.post([5, -1], [0, 1, 2], [0, 0], kind=[0, 0, 1, 1])
+    with pytest.raises(FlowError, match="kind 2 is not among the 2 rows of the columns"):
+        sim.post([5, 6], [0, 1, 2], [0, 0], kind=[0, 2])
+    with pytest.raises(FlowError, match=r"flow 1 waits for flow 7; .* flows 0 to 2"):
+        sim.post([5], [0, 1], [0], kind=[0, 0, 0], dep_ptr=[0, 0, 1, 1], dep=[7])
+    with pytest.raises(FlowError, match="kind holds float64"):
+        sim.post([5], [0, 1], [0], kind=[0.0])
+    assert sim.size == 0
