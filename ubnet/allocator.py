@@ -72,7 +72,7 @@ LOOKED = 36  # hops that the present sweep has looked at
 CAPPED = 37  # active flows with a cap
 FIRST_BLOCK = 38  # of those in which flows end next, and the last
 LAST_BLOCK = 39
-CLOCK_FIELDS = 40
+CLOCK_FIELDS = 42
 
 BLOCK_BITS = 5  # active flows in blocks of 32, each with its first end
 ELSEWHERE = -2
