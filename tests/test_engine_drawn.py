@@ -27,7 +27,7 @@ def test_an_instance_shows_the_call_that_repeats_it():
         assert (found[:copies].min() > found[copies:].max()) == backwards  # one waits for the other
 
 
-@settings(max_examples=3000)
+@settings(max_examples=2500)
 @given(instances())
 def test_small_instances_equal_the_twin(runner, instance):
     note(instance)
@@ -35,7 +35,7 @@ def test_small_instances_equal_the_twin(runner, instance):
     assert_equal_ends(simulate_flows(**instance.arguments), expected, part)
 
 
-@settings(max_examples=400)
+@settings(max_examples=250)
 @given(crowds())
 def test_crowds_equal_the_twin(runner, instance):
     note(instance)

@@ -42,7 +42,7 @@ def test_legal_programs_do_what_they_mean_and_races_are_refused(tmp_path):
     path = tmp_path / "made.xml"
     fabric = load_fabric("cloudmatrix384")
     seen = Counter()
-    for seed in range(400):
+    for seed in range(300):
         program = random_program(np.random.default_rng([3, seed]))
         path.write_text(program.xml())
         if program.races():
@@ -59,5 +59,5 @@ def test_legal_programs_do_what_they_mean_and_races_are_refused(tmp_path):
         seen["staged"] += int(schedule.sizes[:, 2].sum()) > CHUNKS * program.gpus + sum(
             step.count for steps in program.blocks.values() for step in steps if step.kind == "rrs"
         )
-    assert min(seen["refused"], seen["legal"]) > 80, seen
-    assert seen["staged"] > 5, seen
+    assert min(seen["refused"], seen["legal"]) > 60, seen
+    assert seen["staged"] > 3, seen
