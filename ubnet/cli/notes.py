@@ -39,7 +39,7 @@ def progress(items: Sequence[T], what: str, *, as_json: bool = False) -> Iterato
     if not sys.stderr.isatty() or (as_json and sys.stdout.isatty()):
         notes = _Notes(what)
         for number, item in enumerate(items):
-            notes.say(f"{number} of {len(items)} done", number / len(items))
+            notes.say(f"{number} of {len(items)} done")  # how long the others take is not known
             yield item
         return
     from rich.console import Console
@@ -83,8 +83,8 @@ class _Notes:
         self.what, self.last = what, last
         self.begun, self.wait_s = monotonic(), FIRST_NOTE_S
 
-    def say(self, how_far: str, done: float) -> None:
-        """Print a line if it is time for one; `done` runs from 0 to 1."""
+    def say(self, how_far: str, done: float = 0.0) -> None:
+        """Print a line if it is time for one; `done` runs from 0 to 1, where that is known."""
         taken_s = monotonic() - self.begun
         if taken_s < self.wait_s:
             return
