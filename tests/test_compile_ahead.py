@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 CALL = "from ubnet.cli.compile_ahead import compile_ahead; compile_ahead()"
 COUNT = (
-    "from ubnet.allocator import work; from ubnet.flowsim import FlowSim; "
+    "from ubnet.flow_engine.loop import work; from ubnet.flowsim import FlowSim; "
     "FlowSim([1.0]).run(); print(sum(work.stats.cache_hits.values()))"
 )
 

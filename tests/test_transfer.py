@@ -4,10 +4,11 @@ import sys
 import numpy as np
 import pytest
 
-from ubnet import allocator, idle_time
+from ubnet import idle_time
 from ubnet.errors import FabricError, NoRoute, OptionError
 from ubnet.fabric import Fabric
 from ubnet.fabrics import load_fabric
+from ubnet.flow_engine import state
 from ubnet.flowsim import simulate_flows
 from ubnet.idle_time import choose_transport, idle_times
 from ubnet.transfer import transfer_time
@@ -21,7 +22,7 @@ def fabric() -> Fabric:
 
 
 def test_the_closed_form_rounds_like_the_engine() -> None:
-    assert idle_time.ROUND_UP == allocator.ROUND_UP
+    assert idle_time.ROUND_UP == state.ROUND_UP
 
 
 @pytest.mark.parametrize("op", ["read", "write"])

@@ -4,14 +4,15 @@
 Its loop: take all events of this instant, apply them, re-allocate once, find the next finish.
 """
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ubnet import allocator
-from ubnet.allocator import NEVER, Dense, Engine
 from ubnet.errors import FlowError
+from ubnet.flow_engine import loop, moving, posting, row_loop, state, tables
+from ubnet.flow_engine.moving import Active
+from ubnet.flow_engine.state import NEVER, Engine
 from ubnet.flowcheck import (
     HORIZON_PS,
     WRONG_DEPENDENCY,
@@ -26,8 +27,6 @@ from ubnet.flowcheck import (
     truths,
 )
 
-CACHE_LINE = 64
-ROOM = 256  # flows that fresh tables take: clearing out what has ended pays for itself then
 # Columns of one row stand for all flows; made once, because most posts take most of them.
 NONE = np.zeros(0, np.int64)
 ITS_OWN = np.zeros(0, np.int32)  # kinds: each flow has its own row
@@ -121,18 +120,6 @@ def simulate_flows(
     return sim.finish_ps
 
 
-class Active(NamedTuple):
-    """Flows that move bytes; their routes are ragged rows, as in `simulate_flows`."""
-
-    flow: NDArray[np.int64]  # ids
-    rate: NDArray[np.float64]  # bytes/s
-    weight: NDArray[np.float64]
-    stopped_by: NDArray[np.int64]  # the full link that holds the flow back, -1: its own cap
-    hop_ptr: NDArray[np.int64]
-    link: NDArray[np.int64]
-    share: NDArray[np.float64]
-
-
 class FlowSim:
     """Flows on shared links, in virtual time, by steps.
 
@@ -169,31 +156,11 @@ class FlowSim:
         rates = np.atleast_1d(numbers("capacity", capacity)).copy()
         if rates.ndim != 1 or not (np.isfinite(rates) & (rates > 0)).all():
             raise FlowError("capacity must be a row of finite bytes/s > 0, one for each link")
-        n = len(rates)
-        engine = Engine(
-            clock=np.zeros(allocator.CLOCK_FIELDS, np.int64),
-            flows=_rows(allocator.FLOWS, ROOM + 1),
-            hops=_rows(allocator.HOPS_OF_FLOWS, 4 * ROOM),
-            edges=_rows(allocator.EDGES, ROOM),
-            links=_rows(allocator.LINKS, n + 1),
-            lists=_rows(allocator.LISTS, ROOM + 1),
-            levels=_rows(allocator.LEVELS, 2 * (n + ROOM)),
-            recent=_rows(allocator.RECENT_INSTANTS, allocator.RECENT),
-            blocks=_rows(allocator.BLOCKS, (ROOM >> allocator.BLOCK_BITS) + 1),
-            ends=np.zeros(ROOM, np.int64),
-        )
         self._capacity = rates
-        self._take(engine)
-        self._engine.links.capacity[:n] = rates
-        self._engine.links.first_hop[:] = -1
-        self._engine.recent.bucket[:] = -1
-        self._engine.clock[allocator.NEXT_END] = NEVER
-        self._engine.clock[allocator.REGION] = 1
-        self._engine.clock[allocator.SUMS] = 1
-        self._engine.clock[allocator.TOLERANCE] = round(tolerance * 1e9)
-        self._seen = np.zeros(n, np.int64)
+        self._take(tables.fresh_engine(rates, tolerance))
+        self._seen = np.zeros(len(rates), np.int64)
         self._checked = 1
-        self._dense = _matrix(0, 0, 0)
+        self._dense = tables.dense_tables(0, 0, 0)
 
     def __repr__(self) -> str:
         return (
@@ -204,12 +171,12 @@ class FlowSim:
     @property
     def now_ps(self) -> int:
         """The virtual time in picoseconds."""
-        return int(self._clock[allocator.NOW])
+        return int(self._clock[state.NOW])
 
     @property
     def size(self) -> int:
         """How many flows were posted, which is the id of the next."""
-        return int(self._clock[allocator.SIZE])
+        return int(self._clock[state.SIZE])
 
     @property
     def finish_ps(self) -> NDArray[np.int64]:
@@ -227,19 +194,19 @@ class FlowSim:
         clock = self._clock
         return {
             "flows": self.size,
-            "groups": self.size - int(clock[allocator.GROUPED]),
-            "unfinished": int(clock[allocator.UNFINISHED]),
-            "events": int(clock[allocator.EVENTS]),
-            "reallocations": int(clock[allocator.REALLOCATIONS]),
-            "regions": int(clock[allocator.REGIONS]),
-            "touched": int(clock[allocator.TOUCHED]),
+            "groups": self.size - int(clock[state.GROUPED]),
+            "unfinished": int(clock[state.UNFINISHED]),
+            "events": int(clock[state.EVENTS]),
+            "reallocations": int(clock[state.REALLOCATIONS]),
+            "regions": int(clock[state.REGIONS]),
+            "touched": int(clock[state.TOUCHED]),
         }
 
     @property
     def held_back(self) -> tuple[int, int]:
         """How many flows a tolerance made wait, and the longest of these waits in picoseconds."""
         clock = self._clock
-        return int(clock[allocator.HELD_BACK]), int(clock[allocator.LONGEST_HELD])
+        return int(clock[state.HELD_BACK]), int(clock[state.LONGEST_HELD])
 
     def post(
         self,
@@ -320,12 +287,12 @@ class FlowSim:
             or first + n > self._room[3]
         ):
             self._make_room(n, hops, len(deps))
-        allocator.enqueue(self._tables, *columns, gates, kind_of, watched)
+        posting.enqueue(self._tables, *columns, gates, kind_of, watched)
         return first
 
     def run(self) -> int:
         """Run until nothing is left; return the time of the last event in picoseconds."""
-        self._refuse_endless(self._work(NEVER, allocator.ALL_EVENTS))
+        self._refuse_endless(self._work(NEVER, state.ALL_EVENTS))
         return self.now_ps
 
     def run_until(self, t_ps: int) -> None:
@@ -337,12 +304,12 @@ class FlowSim:
             For a time before now.
         """
         self._refuse_past(t_ps)
-        self._work(int(t_ps), allocator.ALL_EVENTS)
-        self._clock[allocator.NOW] = t_ps
+        self._work(int(t_ps), state.ALL_EVENTS)
+        self._clock[state.NOW] = t_ps
 
     def next_event(self) -> int | None:
         """Return the time of the next event in picoseconds, None where nothing is left."""
-        first = self._work(NEVER, allocator.NO_EVENT)
+        first = self._work(NEVER, state.NO_EVENT)
         self._refuse_endless(first)
         return None if first == NEVER else first
 
@@ -370,12 +337,12 @@ class FlowSim:
         if limit_ps is not None:
             self._refuse_past(limit_ps)
         if limit_ps is None:
-            self._refuse_endless(self._work(NEVER, allocator.WATCHED_END))
+            self._refuse_endless(self._work(NEVER, state.WATCHED_END))
         else:
-            self._work(int(limit_ps), allocator.WATCHED_END)
-        n = self._clock[allocator.REPORTED]
+            self._work(int(limit_ps), state.WATCHED_END)
+        n = self._clock[state.REPORTED]
         if limit_ps is not None and n == 0:
-            self._clock[allocator.NOW] = limit_ps
+            self._clock[state.NOW] = limit_ps
         ended: NDArray[np.int64] = self._reported[:n].copy()
         if n > 1:
             ended.sort()
@@ -383,46 +350,19 @@ class FlowSim:
 
     def unwatch(self) -> None:
         """Watch no flow any more of those that were posted so far."""
-        self._engine.flows.watch[: self._clock[allocator.ROWS]] = 0
+        self._engine.flows.watch[: self._clock[state.ROWS]] = 0
 
     def link_rate(self) -> NDArray[np.float64]:
         """Return what each link carries now, in bytes/s, shares counted; shape (links,)."""
-        self.next_event()
-        hop, flow = self._active_hops()
-        return self._spread(hop, self._engine.flows.rate[flow])
+        return moving.link_rate(self._settled())
 
     def link_bytes(self) -> NDArray[np.float64]:
         """Return what each link has carried so far, in bytes times share; shape (links,)."""
-        self.next_event()
-        hop, flow = self._active_hops()
-        elapsed = (self.now_ps - self._engine.flows.since_ps[flow]) / allocator.PS_PER_S
-        left = self._engine.flows.left[flow] - self._engine.flows.rate[flow] * elapsed
-        carried = self._spread(hop, self._engine.flows.volume[flow] - np.maximum(left, 0.0))
-        total: NDArray[np.float64] = carried + self._engine.links.bytes[:-1]
-        return total
+        return moving.link_bytes(self._settled())
 
-    def active(self) -> "Active":
+    def active(self) -> Active:
         """Return the flows that move bytes now, with their rates and what holds each back."""
-        self.next_event()
-        if self._clock[allocator.DENSE] != 0:
-            allocator.settle_dense(self._tables, tuple(self._dense))
-        flows, hops = self._engine.flows, self._engine.hops
-        first = np.sort(self._engine.lists.active[: self._clock[allocator.ACTIVE]])
-        row, place = _with_equals(first, flows.equal)
-        count = np.bincount(place, minlength=len(first))
-        begin = flows.first_hop[first][place]
-        length = flows.first_hop[first + 1][place] - begin
-        hop_ptr = np.concatenate([[0], np.cumsum(length)])
-        hop = np.arange(hop_ptr[-1]) + np.repeat(begin - hop_ptr[:-1], length)
-        return Active(
-            flow=flows.number[row],
-            rate=flows.rate[first][place],
-            weight=flows.weight[first][place],
-            stopped_by=flows.stopped_by[first][place].astype(np.int64),
-            hop_ptr=hop_ptr,
-            link=hops.link[hop].astype(np.int64),
-            share=hops.share[hop] / np.repeat(count[place], length),
-        )
+        return moving.active_flows(self._settled())
 
     def held_rate(self) -> NDArray[np.float64]:
         """Return the rate, in bytes/s, of the flows that each link holds back now.
@@ -430,53 +370,33 @@ class FlowSim:
         Shape (links + 1,): the last entry is that of the flows held back by caps of their own. A
         flow that shares a full link with others at one level is held back by one link alone.
         """
+        return moving.held_rate(self._settled())
+
+    def _settled(self) -> Engine:
+        """Return the tables with rates allocated, each flow's in its own row."""
         self.next_event()
-        if self._clock[allocator.DENSE] != 0:
-            allocator.settle_dense(self._tables, tuple(self._dense))
-        flows = self._engine.flows
-        active = np.sort(self._engine.lists.active[: self._clock[allocator.ACTIVE]])
-        by, equals = flows.stopped_by[active], np.bincount(_with_equals(active, flows.equal)[1])
-        rate = flows.rate[active] * equals
-        n = len(self._capacity)
-        return np.bincount(np.where(by < 0, n, by), rate, n + 1).astype(np.float64, copy=False)
-
-    def _active_hops(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the hops of all active flows and the flow of each."""
-        if self._engine.clock[allocator.DENSE] != 0:
-            allocator.settle_dense(tuple(self._engine), tuple(self._dense))
-        active = np.sort(self._engine.lists.active[: self._engine.clock[allocator.ACTIVE]])
-        first = self._engine.flows.first_hop[active]
-        count = self._engine.flows.first_hop[active + 1] - first
-        flow = np.repeat(active, count)
-        start = np.repeat(first - (np.cumsum(count) - count), count)
-        return start + np.arange(len(flow)), flow.astype(np.int64)
-
-    def _spread(self, hop: NDArray[np.int64], value: NDArray[Any]) -> NDArray[np.float64]:
-        """Sum values times shares by link."""
-        n = len(self._capacity)
-        sums = np.bincount(
-            self._engine.hops.link[hop], value * self._engine.hops.share[hop], minlength=n
-        )
-        return sums.astype(np.float64, copy=False)
+        if self._clock[state.DENSE] != 0:
+            row_loop.settle_dense(self._tables, tuple(self._dense))
+        return self._engine
 
     def _work(self, limit_ps: int, until: int) -> int:
-        clock, tables = self._clock, self._tables
+        clock, engine = self._clock, self._tables
         while True:
-            if clock[allocator.DENSE] == 0 and clock[allocator.WANTED] == 0:
-                following = int(allocator.work(tables, limit_ps, until))
-                if clock[allocator.WANTED] == 0:
+            if clock[state.DENSE] == 0 and clock[state.WANTED] == 0:
+                following = int(loop.work(engine, limit_ps, until))
+                if clock[state.WANTED] == 0:
                     return following
-                self._dense = _matrix(
-                    int(clock[allocator.WANTED]), int(clock[allocator.HOPS]), len(self._engine.hops)
+                self._dense = tables.dense_tables(
+                    int(clock[state.WANTED]), int(clock[state.HOPS]), len(self._engine.hops)
                 )
-            following = int(allocator.work_dense(tables, tuple(self._dense), limit_ps, until))
-            if clock[allocator.DENSE] != 0:
+            following = int(row_loop.work_dense(engine, tuple(self._dense), limit_ps, until))
+            if clock[state.DENSE] != 0:
                 return following
-            self._dense = _matrix(0, 0, 0)
+            self._dense = tables.dense_tables(0, 0, 0)
 
     def _refuse_endless(self, following: int) -> None:
         """Raise a FlowError where flows are left that no time of the clock can see end."""
-        if following < NEVER or self._clock[allocator.UNFINISHED] == 0:
+        if following < NEVER or self._clock[state.UNFINISHED] == 0:
             return
         first = int(np.flatnonzero(self.finish_ps < 0)[0])
         raise FlowError(
@@ -510,31 +430,10 @@ class FlowSim:
 
     def _make_room(self, n_flows: int, n_hops: int, n_edges: int) -> None:
         """Clear out the rows of ended flows, or at least double what is too small."""
-        engine, clock = self._engine, self._clock
-        n = self.size + n_flows
-        if n > len(engine.ends):
-            ends = np.zeros(max(n, 2 * len(engine.ends)), np.int64)
-            ends[: len(engine.ends)] = engine.ends
-            engine = engine._replace(ends=ends)
-        rows = int(clock[allocator.ROWS])
-        if 2 * clock[allocator.UNFINISHED] < rows and clock[allocator.DENSE] == 0:
-            allocator.clear_ended(tuple(engine))
-        rows, hops, edges = self._used()
-        if (n := rows + n_flows) >= len(engine.flows):
-            room = max(n, 2 * len(engine.flows))
-            engine = engine._replace(
-                flows=_longer(engine.flows, room + 1, rows + 1),
-                lists=_longer(engine.lists, room + 1, rows + 1),
-                levels=_longer(engine.levels, 2 * (len(engine.links) + room), 0),
-                blocks=_longer(engine.blocks, (room >> allocator.BLOCK_BITS) + 1),
-            )
-        if (n := hops + n_hops) > len(engine.hops):
-            engine = engine._replace(hops=_longer(engine.hops, max(n, 2 * len(engine.hops)), hops))
-        if (n := edges + n_edges) > len(engine.edges):
-            room = max(n, 2 * len(engine.edges))
-            engine = engine._replace(edges=_longer(engine.edges, room, edges))
-        if self._clock[allocator.DENSE] != 0:
-            self._dense = self._dense._replace(cells=_longer(self._dense.cells, len(engine.hops)))
+        engine = tables.with_room(self._engine, n_flows, n_hops, n_edges)
+        if self._clock[state.DENSE] != 0:
+            cells = tables.longer(self._dense.cells, len(engine.hops))
+            self._dense = self._dense._replace(cells=cells)
         self._take(engine)
 
     def _take(self, engine: Engine) -> None:
@@ -548,53 +447,5 @@ class FlowSim:
 
     def _used(self) -> tuple[int, int, int]:
         """Return how many rows of flows, of hops and of edges are in use."""
-        rows = int(self._clock[allocator.ROWS])
-        return rows, int(self._first_hop[rows]), int(self._clock[allocator.EDGES_USED])
-
-
-def _with_equals(
-    first: NDArray[np.integer[Any]], next_equal: NDArray[np.int32]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return flows and those that they stand for, and the place in ``first`` of each."""
-    at, place = first.astype(np.int64), np.arange(len(first))
-    rows, places = [at], [place]
-    while len(at):
-        at = next_equal[at].astype(np.int64)
-        at, place = at[at >= 0], place[at >= 0]
-        rows.append(at)
-        places.append(place)
-    return np.concatenate(rows), np.concatenate(places)
-
-
-def _matrix(n: int, active_hops: int, hops: int) -> Dense:
-    """Return the tables of the dense regime for n links, and hops that are under way and in all."""
-    snapshots = n // allocator.STRIDE + 2
-    slots = active_hops + active_hops // 2 + allocator.SPARE_SLOTS * n
-    return Dense(
-        matrix=np.zeros((n, n), np.int16),
-        reals=np.zeros((allocator.REALS, n)),
-        whole=np.zeros((allocator.WHOLE, n + 1), np.int64),
-        free=np.zeros((snapshots, n)),
-        open=np.zeros((snapshots, n)),
-        slot_hop=np.zeros(slots, np.int32),
-        slot_row=np.zeros(slots, np.int32),
-        slot_target=np.zeros(slots),
-        slot_begin=np.zeros(slots, np.int32),
-        slot_stop=np.zeros(slots, np.int32),
-        cells=_rows(allocator.CELLS, hops),
-    )
-
-
-def _rows(columns: list[tuple[str, str]], n: int) -> Any:
-    """Return a fresh table of n rows."""
-    kind = np.dtype(columns, align=True)
-    raw = np.zeros(n * kind.itemsize + CACHE_LINE, np.uint8)
-    first = -raw.ctypes.data % CACHE_LINE  # no row spans more cache lines than it must
-    return raw[first : first + n * kind.itemsize].view(kind).view(np.recarray)
-
-
-def _longer(table: Any, n: int, used: int | None = None) -> Any:
-    """Return a copy of a table with room for n rows."""
-    longer = _rows([(name, table.dtype[name].str) for name in table.dtype.names], n)
-    longer[: len(table)][:used] = table[:used]
-    return longer
+        rows = int(self._clock[state.ROWS])
+        return rows, int(self._first_hop[rows]), int(self._clock[state.EDGES_USED])

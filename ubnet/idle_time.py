@@ -12,7 +12,7 @@ from ubnet.transport import WRITE, FlowColumns, Transport
 from ubnet.units import PS_PER_S, format_size, format_time
 
 ROUND_UP = 0.5 + 3.1e-4
-"""How the flow engine rounds an end to whole picoseconds (`ubnet.allocator.ROUND_UP`)."""
+"""How the flow engine rounds an end to whole picoseconds (`ubnet.flow_engine.state.ROUND_UP`)."""
 
 
 def idle_rates(fabric: Fabric, columns: FlowColumns) -> Floats:

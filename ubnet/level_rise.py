@@ -8,7 +8,7 @@ levels gain is again a max-min allocation, of the gain in capacity that lower fl
 import numpy as np
 from numpy.typing import NDArray
 
-from ubnet.flowsim import Active
+from ubnet.flow_engine.moving import Active
 from ubnet.jit import inner_kernel, kernel
 
 Floats = NDArray[np.float64]

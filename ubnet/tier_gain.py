@@ -14,8 +14,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from ubnet.bounds import lower_bounds
 from ubnet.errors import FlowError
+from ubnet.flow_engine.moving import Active
 from ubnet.flowcheck import check_names, numbers
-from ubnet.flowsim import Active, FlowSim, simulate_flows
+from ubnet.flowsim import FlowSim, simulate_flows
 from ubnet.jit import kernel
 from ubnet.level_rise import rate_rise
 from ubnet.units import PS_PER_S

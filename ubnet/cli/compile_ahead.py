@@ -36,11 +36,11 @@ def compile_ahead() -> None:
 
 
 def _is_first_run() -> bool:
-    from ubnet.allocator import work
+    from ubnet.flow_engine.loop import work
 
     cache = getattr(work, "_cache", None)  # a plain function where compiling is switched off
     place = getattr(cache, "cache_path", None)
-    return place is not None and not any(Path(place).glob("allocator.work-*.nbi"))
+    return place is not None and not any(Path(place).glob("loop.work-*.nbi"))
 
 
 def _post_and_check() -> None:

@@ -1,0 +1,150 @@
+"""Flows end, and set others free."""
+
+import numpy as np
+
+from ubnet.jit import inlined_kernel, inner_kernel
+
+from .active import deactivate, deactivate_all
+from .heaps import sort_batch
+from .state import (
+    ACTIVE,
+    BLOCK_BITS,
+    EVENTS,
+    FIRST_BLOCK,
+    HELD_BACK,
+    I8,
+    LAST_BLOCK,
+    LONGEST_HELD,
+    NEVER,
+    NEXT_END,
+    NOW,
+    REPORTED,
+    TOLERANCE,
+    UNFINISHED,
+    WAITING,
+    Int,
+    Table,
+)
+from .waiting import push_waiting
+
+
+@inlined_kernel
+def finish(
+    clock: I8,
+    flows: Table,
+    hops: Table,
+    edges: Table,
+    links: Table,
+    lists: Table,
+    recent: Table,
+    ends: I8,
+    flow: Int,
+) -> None:
+    """End a flow and its equals now, and queue those that waited for one of them alone."""
+    now = clock[NOW]
+    size = float(flows[flow].volume)
+    for h in range(flows[flow].first_hop, flows[flow + 1].first_hop):
+        links[hops[h].link].bytes += size * hops[h].share
+    while flow >= 0:
+        ends[flows[flow].number] = now
+        clock[EVENTS] += 1
+        clock[UNFINISHED] -= 1
+        if flows[flow].watch != 0:
+            lists[clock[REPORTED]].reported = flows[flow].number
+            clock[REPORTED] += 1
+        edge = flows[flow].first_edge
+        while edge >= 0:
+            waiter, ready = np.int64(edges[edge].flow), now
+            if waiter < 0:
+                waiter = -1 - waiter
+                ready -= flows[waiter].startup_ps
+            flows[waiter].pending -= 1
+            flows[waiter].since_ps = max(flows[waiter].since_ps, ready)
+            if flows[waiter].pending == 0:
+                at_ps = flows[waiter].since_ps + flows[waiter].startup_ps
+                push_waiting(clock, flows, lists, recent, waiter, at_ps)
+            edge = edges[edge].next
+        flow = np.int64(flows[flow].equal)
+
+
+@inlined_kernel
+def find_next_end(clock: I8, lists: Table, blocks: Table) -> None:
+    """Find the first end of all active flows at their present rates."""
+    n = clock[ACTIVE]
+    soonest = NEVER
+    for block in range((n + (1 << BLOCK_BITS) - 1) >> BLOCK_BITS):
+        if blocks[block].dirty != 0:
+            blocks[block].dirty = 0
+            first = NEVER
+            for k in range(block << BLOCK_BITS, min(n, (block + 1) << BLOCK_BITS)):
+                first = min(first, lists[k].due_ps)
+            blocks[block].first_ps = first
+        if blocks[block].first_ps < soonest:
+            soonest = blocks[block].first_ps
+            clock[FIRST_BLOCK] = block
+        if blocks[block].first_ps == soonest:
+            clock[LAST_BLOCK] = block
+    clock[NEXT_END] = soonest
+
+
+@inner_kernel
+def latest_of(clock: I8, lists: Table) -> Int:
+    """Return until when ends wait for the last of them, where a tolerance is given."""
+    first = clock[NEXT_END]
+    latest = first + int(float(first) * (float(clock[TOLERANCE]) * 1e-9))
+    if clock[WAITING] > 0:  # what starts meanwhile starts at its own time
+        latest = max(first, min(latest, lists[0].waiting_ps))
+    return int(latest)
+
+
+@inner_kernel
+def hold_back(clock: I8, lists: Table, blocks: Table) -> Int:
+    """Return when the flows that end next may end together: with the last of them."""
+    latest, last, active = latest_of(clock, lists), clock[NEXT_END], clock[ACTIVE]
+    for block in range((active + (1 << BLOCK_BITS) - 1) >> BLOCK_BITS):
+        if blocks[block].first_ps <= latest:
+            clock[FIRST_BLOCK] = min(clock[FIRST_BLOCK], block)
+            clock[LAST_BLOCK] = max(clock[LAST_BLOCK], block)
+            for k in range(block << BLOCK_BITS, min(active, (block + 1) << BLOCK_BITS)):
+                if last < lists[k].due_ps <= latest:
+                    last = lists[k].due_ps
+    return int(last)
+
+
+@inlined_kernel
+def note_held(clock: I8, end: Int) -> None:
+    """Count a flow that would have ended before now."""
+    if end < clock[NOW]:
+        clock[HELD_BACK] += 1
+        clock[LONGEST_HELD] = max(clock[LONGEST_HELD], clock[NOW] - end)
+
+
+@inlined_kernel
+def end_due(
+    clock: I8,
+    flows: Table,
+    hops: Table,
+    edges: Table,
+    links: Table,
+    lists: Table,
+    recent: Table,
+    blocks: Table,
+    ends: I8,
+) -> None:
+    """End the active flows whose time has come."""
+    now, active = clock[NOW], clock[ACTIVE]
+    n = np.int64(0)
+    for block in range(clock[FIRST_BLOCK], clock[LAST_BLOCK] + 1):
+        if blocks[block].first_ps <= now:
+            for k in range(block << BLOCK_BITS, min(active, (block + 1) << BLOCK_BITS)):
+                if lists[k].due_ps <= now:
+                    note_held(clock, lists[k].due_ps)
+                    lists[n].batch = lists[k].active
+                    n += 1
+    sort_batch(clock, flows, lists, n)
+    if n == active:
+        deactivate_all(clock, flows, links, lists)
+    for k in range(n):
+        if n < active:
+            deactivate(clock, flows, hops, links, lists, blocks, np.int64(lists[k].batch))
+        finish(clock, flows, hops, edges, links, lists, recent, ends, np.int64(lists[k].batch))

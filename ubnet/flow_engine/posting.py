@@ -1,0 +1,319 @@
+"""Flows are posted: equal ones become one, and each finds those that it waits for."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ubnet.jit import inner_kernel, kernel
+
+from .state import EDGES_USED, F8, GROUPED, I4, I8, MOST_EQUAL, ROWS, SIZE, UNFINISHED, Int, Table
+from .waiting import push_waiting
+
+Mask = NDArray[np.bool_]
+MOST_TRIES = 64  # flows that are compared with one for being equal
+
+
+@inner_kernel
+def _row_of(clock: I8, flows: Table, number: Int) -> Int:
+    """Return the row of a flow that has not ended: rows stand in the order of numbers."""
+    below, above = np.int64(0), np.int64(clock[ROWS])
+    guess = number - (clock[SIZE] - clock[ROWS])  # where it stands if none after it was cleared
+    if guess >= 0 and flows[guess].number == number:
+        return int(guess)
+    while above - below > 1:
+        middle = (below + above) >> 1
+        if flows[middle].number <= number:
+            below = middle
+        else:
+            above = middle
+    return int(below)
+
+
+@inner_kernel
+def _are_equal(flows: Table, hops: Table, one: Int, other: Int) -> bool:
+    """Tell whether two flows have the same start, bytes, weight, cap, route and shares."""
+    first, place = flows[one].first_hop, flows[other].first_hop
+    n = flows[one + 1].first_hop - first
+    if (
+        flows[one].volume != flows[other].volume
+        or flows[one].since_ps != flows[other].since_ps
+        or flows[one].startup_ps != flows[other].startup_ps
+        or flows[one].weight != flows[other].weight
+        or flows[one].cap != flows[other].cap
+        or flows[other + 1].first_hop - place != n
+    ):
+        return False
+    for k in range(n):
+        if hops[first + k].link != hops[place + k].link:
+            return False
+        if hops[first + k].share != hops[place + k].share:
+            return False
+    return True
+
+
+@inner_kernel
+def _wait_alike(dep_ptr: I8, dep: I8, gate: Mask, one: Int, other: Int) -> bool:
+    """Tell whether two rows of a post wait for the same flows in the same way."""
+    first, place = dep_ptr[one], dep_ptr[other]
+    if dep_ptr[one + 1] - first != dep_ptr[other + 1] - place:
+        return False
+    last = len(gate) - 1
+    for j in range(dep_ptr[one + 1] - first):
+        if dep[first + j] != dep[place + j]:
+            return False
+        if gate[min(first + j, last)] != gate[min(place + j, last)]:
+            return False
+    return True
+
+
+@inner_kernel
+def _power_over(least: Int) -> Int:
+    """Return a power of two, not less than 16 and ``least``."""
+    power = np.int64(16)
+    while power < least:
+        power *= 2
+    return power
+
+
+@inner_kernel
+def _count_keys(
+    start_ps: I8,
+    nbytes: I8,
+    route_ptr: I8,
+    route_link: I8,
+    dep_ptr: I8,
+    dep: I8,
+    kind: I4,
+    key: I4,
+    times: I4,
+) -> Int:
+    """Write a key of 31 bits of each flow's columns; count the flows at places taken before."""
+    mask, shared = len(times) - 1, 0
+    for k in range(len(key)):
+        row = np.int64(kind[k]) if len(kind) > 0 else k
+        word = nbytes[min(row, len(nbytes) - 1)] ^ (start_ps[min(row, len(start_ps) - 1)] << 3)
+        word = (word ^ (word >> 32)) & 0xFFFFFFFF
+        for h in range(route_ptr[row], route_ptr[row + 1]):
+            word = ((word << 5) ^ (word >> 11) ^ route_link[h]) * 40503 & 0xFFFFFFFF
+        if len(dep) > 0:
+            for j in range(dep_ptr[k], dep_ptr[k + 1]):
+                word = ((word << 5) ^ (word >> 11) ^ dep[j]) * 40503 & 0xFFFFFFFF
+        word = (word ^ (word >> 15)) & 0x7FFFFFFF
+        key[k] = word
+        times[word & mask] += 1
+        shared += 1 if times[word & mask] > 1 else 0
+    return shared
+
+
+@inner_kernel
+def _group(
+    clock: I8,
+    flows: Table,
+    hops: Table,
+    dep_ptr: I8,
+    dep: I8,
+    gate: Mask,
+    key: I4,
+    times: I4,
+    table: I4,
+    last: I4,
+    count: I4,
+) -> None:
+    """Let the first of equal flows of a post stand for all: its shares are multiplied by them.
+
+    The others keep their rows, for those who wait for them, but have nothing to do. ``table`` is
+    a hash table of rows plus one, ``last`` and ``count`` are those of the equals so far; all zero.
+    """
+    first, n = clock[ROWS], len(key)
+    rare, mask = len(times) - 1, len(table) - 1
+    for k in range(n):
+        flow = first + k
+        if times[key[k] & rare] < 2 or flows[flow].first_hop == flows[flow + 1].first_hop:
+            continue
+        slot, tries = (key[k] >> 3) & mask, 0
+        while table[slot] > 0 and tries < MOST_TRIES:
+            tries += 1
+            other = np.int64(table[slot]) - 1
+            alike = key[other] == key[k] and _are_equal(flows, hops, first + other, flow)
+            if alike and (len(dep) == 0 or _wait_alike(dep_ptr, dep, gate, other, k)):
+                flows[first + last[other]].equal = flow
+                last[other] = k
+                count[other] += 1
+                count[k] = -1
+                clock[GROUPED] += 1
+                break
+            slot = (slot + 1) & mask
+        if count[k] == 0 and table[slot] == 0:
+            table[slot] = k + 1
+            last[k] = k
+    for k in range(n):
+        if count[k] > 0:
+            for h in range(flows[first + k].first_hop, flows[first + k + 1].first_hop):
+                hops[h].share *= float(count[k] + 1)
+        elif count[k] < 0:
+            flows[first + k].pending = -1
+
+
+@inner_kernel
+def _wait_for(
+    clock: I8,
+    flows: Table,
+    edges: Table,
+    ends: I8,
+    flow: Int,
+    dep: I8,
+    gate: Mask,
+    start: Int,
+    end: Int,
+) -> None:
+    """Let a flow, or its bytes alone, wait for ``dep[start:end]``, numbers of flows."""
+    for j in range(start, end):
+        bytes_alone = gate[min(j, len(gate) - 1)]
+        if ends[dep[j]] >= 0:
+            ready = ends[dep[j]] - (flows[flow].startup_ps if bytes_alone else 0)
+            flows[flow].since_ps = max(flows[flow].since_ps, ready)
+            continue
+        before = _row_of(clock, flows, dep[j])
+        edge = clock[EDGES_USED]
+        clock[EDGES_USED] = edge + 1
+        edges[edge].flow = -1 - flow if bytes_alone else flow
+        edges[edge].next = flows[before].first_edge
+        flows[before].first_edge = edge
+        flows[flow].pending += 1
+
+
+@inner_kernel
+def _write(
+    clock: I8,
+    flows: Table,
+    hops: Table,
+    start_ps: I8,
+    nbytes: I8,
+    route_ptr: I8,
+    route_link: I8,
+    route_share: F8,
+    weight: F8,
+    rate_cap: F8,
+    startup_ps: I8,
+    kind: I4,
+    watch: Mask,
+    n: Int,
+) -> None:
+    """Write the columns of a post of n flows into the tables, behind the others."""
+    first, hop = clock[ROWS], flows[clock[ROWS]].first_hop
+    for k in range(n):
+        flow = first + k
+        row = np.int64(kind[k]) if len(kind) > 0 else k
+        flows[flow].rate = 0.0
+        flows[flow].weight = weight[min(row, len(weight) - 1)]
+        flows[flow].cap = rate_cap[min(row, len(rate_cap) - 1)]
+        flows[flow].volume = nbytes[min(row, len(nbytes) - 1)]
+        flows[flow].left = float(flows[flow].volume)
+        flows[flow].since_ps = start_ps[min(row, len(start_ps) - 1)]
+        flows[flow].startup_ps = startup_ps[min(row, len(startup_ps) - 1)]
+        flows[flow].watch = 1 if watch[min(k, len(watch) - 1)] else 0
+        flows[flow].number = clock[SIZE] + k
+        flows[flow].pending = 0
+        flows[flow].first_edge = -1
+        flows[flow].equal = -1
+        flows[flow].row = -1
+        flows[flow].next_waiting = -1
+        flows[flow].position = -1
+        flows[flow].stopped_by = -1
+        flows[flow].inside = 0
+        flows[flow].open_in = 0
+        flows[flow].odd = 0
+        for h in range(route_ptr[row], route_ptr[row + 1]):
+            hops[hop].link = route_link[h]
+            hops[hop].flow = flow
+            hops[hop].next = -1
+            hops[hop].prev = -1
+            hops[hop].share = route_share[min(h, len(route_share) - 1)]
+            hop += 1
+        flows[flow + 1].first_hop = hop
+
+
+@kernel
+def enqueue(
+    engine: tuple[Any, ...],
+    start_ps: I8,
+    nbytes: I8,
+    route_ptr: I8,
+    route_link: I8,
+    route_share: F8,
+    weight: F8,
+    rate_cap: F8,
+    dep_ptr: I8,
+    dep: I8,
+    startup_ps: I8,
+    gate: Mask,
+    kind: I4,
+    watch: Mask,
+) -> None:
+    """Add the flows of a post that was checked; a column of one row stands for all.
+
+    ``kind`` says which row of the columns each flow has; where it is empty, each has its own.
+    """
+    clock, flows, hops, edges, links, lists = engine[:6]
+    recent, ends = engine[7], engine[9]
+    first, n = clock[ROWS], np.int64(len(kind) if len(kind) > 0 else len(route_ptr) - 1)
+    _write(
+        clock,
+        flows,
+        hops,
+        start_ps,
+        nbytes,
+        route_ptr,
+        route_link,
+        route_share,
+        weight,
+        rate_cap,
+        startup_ps,
+        kind,
+        watch,
+        n,
+    )
+    if n > 1:
+        key, times = np.zeros(n, np.int32), np.zeros(_power_over(4 * n), np.int32)
+        shared = _count_keys(
+            start_ps, nbytes, route_ptr, route_link, dep_ptr, dep, kind, key, times
+        )
+        if shared > 0:  # they and their first ones take half of the table at most
+            table = np.zeros(_power_over(4 * shared), np.int32)
+            last, count = np.zeros(n, np.int32), np.zeros(n, np.int32)
+            _group(
+                clock,
+                flows,
+                hops,
+                dep_ptr,
+                dep,
+                gate,
+                key,
+                times,
+                table,
+                last,
+                count,
+            )
+    for k in range(n):
+        ends[clock[SIZE] + k] = -1
+    clock[ROWS] += n
+    clock[SIZE] += n
+    clock[UNFINISHED] += n
+    for k in range(n):
+        flow = first + k
+        if flows[flow].pending < 0:  # another one stands for it
+            continue
+        if len(dep) > 0:
+            _wait_for(clock, flows, edges, ends, flow, dep, gate, dep_ptr[k], dep_ptr[k + 1])
+        if flows[flow].pending == 0:
+            at_ps = flows[flow].since_ps + flows[flow].startup_ps
+            push_waiting(clock, flows, lists, recent, flow, at_ps)
+        for h in range(flows[flow].first_hop, flows[flow + 1].first_hop):
+            share = hops[h].share
+            if flows[flow].cap * share >= links[hops[h].link].capacity:
+                flows[flow].cap = np.inf
+            if not (share <= MOST_EQUAL and share == float(int(share))):
+                flows[flow].odd = 1
+        if flows[flow].weight != 1.0 or flows[flow].cap < np.inf:
+            flows[flow].odd = 1

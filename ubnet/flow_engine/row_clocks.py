@@ -1,0 +1,131 @@
+"""The clocks of rows, and when their flows end."""
+
+from typing import Any
+
+import numpy as np
+
+from ubnet.jit import inner_kernel
+
+from .ends import latest_of
+from .row_filling import fill_rows
+from .rows import (
+    END,
+    FIRST,
+    LEVEL,
+    LINK,
+    MOVED,
+    NEW_LEVEL,
+    ORDER,
+    SERVED,
+    SERVED_LOW,
+    SINCE,
+    SLOT,
+    TARGET,
+    USED,
+    end_of,
+)
+from .state import (
+    ACTIVE,
+    BLOCK_BITS,
+    CHANGED_LINKS,
+    I8,
+    LOWEST,
+    NEVER,
+    NEXT_END,
+    NOW,
+    PS_PER_S,
+    REALLOCATIONS,
+    REGION,
+    REGION_FLOWS,
+    REGION_LINKS,
+    STALE,
+    STEPS,
+    Int,
+    Table,
+)
+
+
+@inner_kernel
+def _first_of_row(hops: Table, dense: Any, row: Int) -> None:
+    """Look for the flow of a row that will end first."""
+    reals, whole, slot_hop, slot_row, slot_target = dense[1], dense[2], dense[5], dense[6], dense[7]
+    best, first = np.inf, -1
+    for slot in range(whole[SLOT, row], whole[SLOT, row] + whole[USED, row]):
+        if slot_row[slot] == row and slot_target[slot] < best:
+            best, first = slot_target[slot], slot
+    reals[TARGET, row] = best
+    whole[FIRST, row] = hops[slot_hop[first]].flow
+
+
+@inner_kernel
+def reallocate_rows(clock: I8, flows: Table, hops: Table, links: Table, dense: Any) -> None:
+    """Fill the rows anew; set the clocks of those whose level changed; find the next end."""
+    reals, whole = dense[1:3]
+    now = clock[NOW]
+    clock[REALLOCATIONS] += 1
+    clock[STALE] = 0
+    first = fill_rows(clock, flows, hops, links, dense)
+    for k in range(first, clock[STEPS]):
+        row = whole[ORDER, k]
+        level = reals[NEW_LEVEL, row]
+        if level == reals[LEVEL, row] and whole[MOVED, row] == 0:
+            continue
+        served = reals[SERVED, row]
+        more = reals[LEVEL, row] * float(now - whole[SINCE, row]) / PS_PER_S
+        total = served + more
+        part = total - served
+        reals[SERVED_LOW, row] += (served - (total - part)) + (more - part)
+        reals[SERVED, row] = total
+        reals[LEVEL, row] = level
+        whole[SINCE, row] = now
+        whole[MOVED, row] = 0
+        if whole[FIRST, row] < 0:
+            _first_of_row(hops, dense, row)
+        whole[END, row] = end_of(reals[TARGET, row], total, reals[SERVED_LOW, row], level, now)
+    soonest = NEVER
+    for k in range(clock[STEPS]):
+        soonest = min(soonest, whole[END, whole[ORDER, k]])
+    clock[NEXT_END] = soonest
+    clock[LOWEST] = clock[STEPS]
+    clock[REGION] += 1
+    clock[REGION_FLOWS] = 0
+    clock[REGION_LINKS] = 0
+    clock[CHANGED_LINKS] = 0
+
+
+@inner_kernel
+def unpack_rows(clock: I8, flows: Table, lists: Table, blocks: Table, dense: Any) -> None:
+    """Write each active flow's own rate, bytes left and end."""
+    reals, whole = dense[1:3]
+    for k in range(clock[ACTIVE]):
+        flow = lists[k].active
+        row = flows[flow].row
+        if row < 0:
+            continue  # it has just started
+        served, low, level = reals[SERVED, row], reals[SERVED_LOW, row], reals[LEVEL, row]
+        flows[flow].rate = level
+        flows[flow].stopped_by = whole[LINK, row]
+        flows[flow].since_ps = whole[SINCE, row]
+        flows[flow].left = max(0.0, (flows[flow].target - served) - low)
+        lists[k].due_ps = NEVER
+        if level > 0.0:
+            lists[k].due_ps = end_of(flows[flow].target, served, low, level, whole[SINCE, row])
+        blocks[k >> BLOCK_BITS].dirty = 1
+
+
+@inner_kernel
+def hold_back_rows(clock: I8, lists: Table, dense: Any) -> Int:
+    """Do as `hold_back` does, with rows."""
+    reals, whole, slot_row, slot_target = dense[1], dense[2], dense[6], dense[7]
+    latest, last = latest_of(clock, lists), clock[NEXT_END]
+    for k in range(clock[STEPS]):
+        row = whole[ORDER, k]
+        if whole[END, row] > latest:
+            continue
+        served, low, level = reals[SERVED, row], reals[SERVED_LOW, row], reals[LEVEL, row]
+        for slot in range(whole[SLOT, row], whole[SLOT, row] + whole[USED, row]):
+            if slot_row[slot] == row:
+                end = end_of(slot_target[slot], served, low, level, whole[SINCE, row])
+                if last < end <= latest:
+                    last = end
+    return int(last)

@@ -1,0 +1,141 @@
+"""Flows of rows end, and others start in rows."""
+
+from typing import Any
+
+import numpy as np
+
+from ubnet.jit import inner_kernel
+
+from .active import deactivate
+from .ends import finish, note_held
+from .heaps import sort_ids
+from .row_members import give_slots_back, join_row, leave_row, take_slots
+from .rows import (
+    END,
+    LEVEL,
+    ORDER,
+    PLACE,
+    SERVED,
+    SERVED_LOW,
+    SINCE,
+    SLOT,
+    SLOT_END,
+    STRIDE,
+    UNPLACED,
+    USED,
+    end_of,
+)
+from .state import (
+    CRAMPED,
+    I8,
+    LOWEST,
+    MOST_EQUAL,
+    MOST_SHARES,
+    NOW,
+    ODD_FLOWS,
+    STEPS,
+    UNFIT,
+    Int,
+    Table,
+)
+
+
+@inner_kernel
+def end_rows_due(
+    clock: I8,
+    flows: Table,
+    hops: Table,
+    edges: Table,
+    links: Table,
+    lists: Table,
+    recent: Table,
+    blocks: Table,
+    ends: I8,
+    dense: Any,
+) -> None:
+    """End the flows whose time has come."""
+    reals, whole, open_then, slot_hop, slot_row, slot_target, cells = (
+        dense[1],
+        dense[2],
+        dense[4],
+        dense[5],
+        dense[6],
+        dense[7],
+        dense[10],
+    )
+    n, now = np.int64(0), clock[NOW]
+    for k in range(clock[STEPS]):
+        row = whole[ORDER, k]
+        if whole[END, row] > now:
+            continue
+        served, low, level = reals[SERVED, row], reals[SERVED_LOW, row], reals[LEVEL, row]
+        for slot in range(whole[SLOT, row], whole[SLOT, row] + whole[USED, row]):
+            if slot_row[slot] == row:
+                end = end_of(slot_target[slot], served, low, level, whole[SINCE, row])
+                if end <= now:
+                    note_held(clock, end)
+                    lists[n].batch = hops[slot_hop[slot]].flow
+                    n += 1
+    sort_ids(lists.batch, n)
+    for k in range(n):
+        flow = np.int64(lists[k].batch)
+        place = whole[PLACE, flows[flow].row]
+        clock[LOWEST] = min(clock[LOWEST], place)
+        for h in range(flows[flow].first_hop, flows[flow + 1].first_hop):
+            for snapshot in range(place // STRIDE + 1):
+                open_then[snapshot, cells[h].column] -= cells[h].share
+        leave_row(flows, dense, flow)
+        give_slots_back(flows, dense, flow)
+        deactivate(clock, flows, hops, links, lists, blocks, flow)
+        finish(clock, flows, hops, edges, links, lists, recent, ends, flow)
+
+
+@inner_kernel
+def _lower(clock: I8, flows: Table, hops: Table, links: Table, dense: Any, flow: Int) -> None:
+    """Lower `LOWEST` to a snapshot before which one more flow fills none of its links."""
+    _, reals, whole, free_then, open_then = dense[:5]
+    snapshot = clock[LOWEST] // STRIDE
+    for h in range(flows[flow].first_hop, flows[flow + 1].first_hop):
+        column = links[hops[h].link].column
+        snapshot = min(snapshot, whole[PLACE, column] // STRIDE)
+        while snapshot > 0:
+            level = reals[LEVEL, whole[ORDER, snapshot * STRIDE - 1]]
+            if free_then[snapshot, column] > level * (open_then[snapshot, column] + hops[h].share):
+                break
+            snapshot -= 1
+    clock[LOWEST] = min(clock[LOWEST], snapshot * STRIDE)
+
+
+@inner_kernel
+def start_in_rows(
+    clock: I8, flows: Table, hops: Table, links: Table, lists: Table, dense: Any, n: Int
+) -> None:
+    """Put flows that start into rows, or say that they are unfit for it."""
+    whole, open_then = dense[2], dense[4]
+    for k in range(n):
+        for h in range(flows[lists[k].batch].first_hop, flows[lists[k].batch + 1].first_hop):
+            column = links[hops[h].link].column
+            if column < 0 or open_then[0, column] + MOST_EQUAL > MOST_SHARES:
+                clock[UNFIT] = 1
+            elif whole[SLOT, column] + links[hops[h].link].crowd > whole[SLOT_END, column]:
+                clock[UNFIT] = CRAMPED if clock[UNFIT] == 0 else clock[UNFIT]
+    if clock[ODD_FLOWS] > 0:
+        clock[UNFIT] = 1
+    if clock[UNFIT] != 0:
+        return
+    for k in range(n):
+        flow = np.int64(lists[k].batch)
+        row = np.int64(links[hops[flows[flow].first_hop].link].column)
+        _lower(clock, flows, hops, links, dense, flow)
+        for h in range(flows[flow].first_hop, flows[flow + 1].first_hop):
+            column = links[hops[h].link].column
+            for snapshot in range(clock[LOWEST] // STRIDE + 1):
+                open_then[snapshot, column] += hops[h].share
+            if whole[PLACE, column] < whole[PLACE, row]:
+                row = column
+        if whole[PLACE, row] == UNPLACED:  # nothing there yet: into the order, at its end
+            whole[PLACE, row] = clock[STEPS]
+            whole[ORDER, clock[STEPS]] = row
+            clock[STEPS] += 1
+        take_slots(flows, hops, links, dense, flow)
+        join_row(clock, flows, dense, flow, row, float(flows[flow].volume))

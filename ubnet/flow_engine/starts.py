@@ -1,0 +1,61 @@
+"""Flows start."""
+
+import numpy as np
+
+from ubnet.jit import inlined_kernel
+
+from .active import activate
+from .ends import finish
+from .heaps import sort_batch
+from .state import ACTIVE, EVENTS, I8, NOW, WAIT, WAITING, Int, Table
+from .waiting import pop_waiting
+
+
+@inlined_kernel
+def start_due(
+    clock: I8,
+    flows: Table,
+    hops: Table,
+    edges: Table,
+    links: Table,
+    lists: Table,
+    recent: Table,
+    blocks: Table,
+    ends: I8,
+) -> Int:
+    """Start the flows whose time has come, and those that these set free in no time.
+
+    Return how many have bytes to move: they are the first of `lists.batch`.
+    """
+    now = clock[NOW]
+    entered = np.int64(0)
+    while clock[WAITING] > 0 and lists[0].waiting_ps <= now:
+        n = np.int64(0)
+        while clock[WAITING] > 0 and lists[0].waiting_ps <= now:
+            flow = flows[pop_waiting(clock, lists, recent)].row
+            while flow >= 0:
+                lists[entered + n].batch = flow
+                n += 1
+                flow = flows[flow].next_waiting
+        stay = entered
+        for k in range(entered, entered + n):
+            flow = np.int64(lists[k].batch)
+            routed = flows[flow].first_hop < flows[flow + 1].first_hop
+            if flows[flow].volume == 0 or not (routed or flows[flow].cap < np.inf):
+                finish(clock, flows, hops, edges, links, lists, recent, ends, flow)
+            else:
+                lists[stay].batch = flow
+                stay += 1
+        entered = stay
+    sort_batch(clock, flows, lists, entered)
+    # So many that all are allocated anew: no region is needed.
+    alone = 4 * entered <= clock[ACTIVE] + entered
+    if not alone:
+        clock[WAIT] = max(1, clock[WAIT])
+    for k in range(entered):
+        flow = np.int64(lists[k].batch)
+        while flow >= 0:
+            clock[EVENTS] += 1
+            flow = flows[flow].equal
+        activate(clock, flows, hops, links, lists, blocks, np.int64(lists[k].batch), alone)
+    return int(entered)

@@ -1,0 +1,188 @@
+"""What the flow engine knows: places of its clock, columns of its tables.
+
+State is handed from kernel to kernel as tables of rows; `ubnet.flowsim` makes and lengthens them.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+I4 = NDArray[np.int32]
+I8 = NDArray[np.int64]
+F8 = NDArray[np.float64]
+Int = int | np.int64
+Table = Any  # np.recarray: its columns are attributes
+
+NEVER = 1 << 62
+PS_PER_S = 1e12
+# Ends within 3.1e-4 ps below a half round up as well: an end that lies on a half by its nature
+# (odd sizes at 400 GB/s) is then the same picosecond by whichever arithmetic it was found.
+ROUND_UP = 0.5 + 3.1e-4
+# Levels closer than this, relatively, are one level: equal flows get equal rates to the last bit.
+SAME_LEVEL = 1e-12
+
+# Places in `Engine.clock`.
+NOW = 0
+SIZE = 1
+ACTIVE = 2
+BUSY_LINKS = 3
+WAITING = 4
+STALE = 5
+NEXT_END = 6
+REPORTED = 7
+EPOCH = 8
+EVENTS = 9
+REALLOCATIONS = 10
+TOUCHED = 11
+REGIONS = 12  # re-allocations that were done in a region
+REGION = 13  # the number of the present region
+REGION_FLOWS = 14
+REGION_LINKS = 15
+HOPS = 16  # of all active flows
+MISSES = 17  # regions that grew too large, in a row
+WAIT = 18  # re-allocations to do in full before the next region is tried
+CHANGED_LINKS = 19
+ODD_FLOWS = 20  # active ones with a weight, a cap or a share of their own
+WANTED = 21  # columns that a dense matrix would need; 0: none is wanted
+DENSE = 22  # 1 while `work_dense` has the flows
+COLUMNS = 23  # of the matrix
+STEPS = 24  # rows frozen by the last filling
+LOWEST = 25  # the first of them that has changed since
+UNFIT = 26  # 1: flows have started that do not fit into rows; CRAMPED: only for lack of slots
+CROWD = 27  # active flows when the dense regime began
+ROWS = 28  # of the table of flows: those of ended flows are cleared out at times
+EDGES_USED = 29
+UNFINISHED = 30
+GROUPED = 31  # flows that another one, equal to them, stands for
+TOLERANCE = 32  # ends that follow the first within this part of the time, times 1e9, wait
+HELD_BACK = 33  # flows that waited, and the longest of it in picoseconds
+LONGEST_HELD = 34
+SUMS = 35  # which sums of links are right: those with this number
+LOOKED = 36  # hops that the present sweep has looked at
+CAPPED = 37  # active flows with a cap
+FIRST_BLOCK = 38  # of those in which flows end next, and the last
+LAST_BLOCK = 39
+CLOCK_FIELDS = 42
+
+BLOCK_BITS = 5  # active flows in blocks of 32, each with its first end
+ELSEWHERE = -2
+
+# What a link does at its level.
+STOP = 0
+LET_RISE = 1  # those that it holds back: others may stop them before it does
+LIFT = 2  # them, to its new level: it is the only one that lets any rise
+
+# What `work` does.
+CRAMPED = -1
+NO_EVENT = 0
+ALL_EVENTS = 1
+WATCHED_END = 2
+# The dense matrix holds sums of whole shares in two bytes.
+MOST_EQUAL = 64.0
+MOST_SHARES = 32_000.0
+# Of a heap. Ids and counts that are passed on are int64 from the start here and below: Numba
+# compiles a kernel once more for each literal and each width of integer it is called with.
+TOP = np.int64(0)
+RECENT = 256  # recently used instants of the waiting queue; a power of two
+
+# The state is a handful of tables (numpy record arrays): one row holds what is used together.
+FLOWS = [  # two cache lines
+    ("level", "f8"),  # rate over weight
+    ("weight", "f8"),
+    ("cap", "f8"),  # bytes/s; inf where no cap can hold the flow back
+    ("rate", "f8"),  # bytes/s
+    ("first_hop", "i8"),  # the next flow's is where its hops end
+    ("stopped_by", "i4"),  # the full link that holds it back, or -1: its own cap
+    ("inside", "i4"),  # the last region that it was part of
+    ("open_in", "i4"),  # the filling in which it still rises
+    ("position", "i4"),  # among the active ones, or -1
+    ("left", "f8"),  # bytes left at `since_ps`
+    # The latest of its start and its dependencies' ends (less the start-up, where these hold back
+    # the bytes alone); later on, when `rate` last changed.
+    ("since_ps", "i8"),
+    ("volume", "i8"),
+    ("startup_ps", "i8"),
+    ("number", "i8"),  # what the flow is called outside
+    ("pending", "i4"),  # dependencies that have not ended
+    ("first_edge", "i4"),  # to the flows that wait for this one
+    ("next_waiting", "i4"),  # the next flow of the same instant in the queue
+    ("equal", "i4"),  # the next of the flows that are equal to this one and end with it, or -1
+    ("watch", "i2"),
+    ("odd", "i2"),  # 1: its weight, cap or a share is not the default
+    # Of the dense matrix: the column of the link that holds it back. While it waits: head of the
+    # instant's list, kept at the flow that opened it.
+    ("row", "i4"),
+    ("target", "f8"),  # the reading of the row's clock at which it ends
+]
+HOPS_OF_FLOWS = [  # one row a link of a route; the active ones of a link are doubly linked
+    ("link", "i4"),
+    ("flow", "i4"),
+    ("share", "f8"),
+    ("next", "i4"),
+    ("prev", "i4"),
+    ("next_own", "i4"),  # of the flows that the link holds back or lets rise; ELSEWHERE: not there
+    ("room", "i4"),  # to half a cache line
+]
+# Dependencies, listed by the flow that is waited for: of the flow that waits, or as -1 - flow of
+# one whose bytes alone wait.
+EDGES = [("flow", "i4"), ("next", "i4")]
+LINKS = [  # three cache lines
+    # What its frozen flows leave, and what rounding lost of it. Of a sweep: those that it neither
+    # holds back nor lets rise.
+    ("free", "f8"),
+    ("free_low", "f8"),
+    ("open_weight", "f8"),  # share times weight of the other flows, and what rounding lost of it
+    ("open_low", "f8"),
+    ("most", "f8"),  # no frozen flow of a sweep has a higher level
+    ("held_level", "f8"),  # of the flows that it holds back
+    ("stop_level", "f8"),  # the level at which it stops, or stopped, flows; inf where it does not
+    ("capacity", "f8"),
+    ("own_count", "i4"),  # flows that it holds back or lets rise
+    ("open_count", "i4"),  # flows that rise
+    ("summed", "i4"),  # `clock[SUMS]` while a sweep's sums are right
+    ("first_hop", "i4"),
+    ("first_own", "i4"),
+    ("crowd", "i4"),  # its active flows
+    ("touched", "i4"),  # the last region that it was part of
+    ("left_in", "i4"),  # the last region before which a flow left it
+    ("held", "i4"),  # flows that it holds back, those of the region apart
+    ("then", "i4"),  # what it does at `stop_level`
+    ("queued", "f8"),  # the lowest level in the heap that stands for it
+    ("weight", "f8"),  # the most that `open_weight` was since it was summed up
+    ("bytes", "f8"),  # carried by flows that have ended, times share
+    ("changed", "i4"),  # column of the links that flows have left
+    ("position", "i4"),  # among the busy links
+    ("column", "i4"),  # of the dense matrix, or -1
+    ("busy", "i4"),  # column of the busy links
+    ("region", "i4"),  # column of the region's links
+    ("listed", "i4"),  # 1 while it is one of the region's links
+    ("room", "3i8"),  # to three cache lines
+]
+LISTS = [  # columns of flow ids, and of what goes with them
+    ("due_ps", "i8"),  # ends of the active flows at their present rates
+    ("waiting_ps", "i8"),
+    ("waiting", "i4"),
+    ("active", "i4"),
+    ("region", "i4"),
+    ("batch", "i4"),
+    ("reported", "i8"),  # numbers
+]
+LEVELS = [("level", "f8"), ("of", "i8")]  # a heap of links, and of flows with caps as -1 - flow
+RECENT_INSTANTS = [("at_ps", "i8"), ("bucket", "i8")]
+BLOCKS = [("first_ps", "i8"), ("dirty", "i8")]  # the first end of each block of active flows
+
+
+class Engine(NamedTuple):
+    """The tables of a simulation; ``ends`` holds the end of each flow by its number, else -1."""
+
+    clock: I8
+    flows: Table
+    hops: Table
+    edges: Table
+    links: Table
+    lists: Table
+    levels: Table
+    recent: Table
+    blocks: Table
+    ends: I8

@@ -1,0 +1,102 @@
+"""The flow engine's tables, as numpy makes them, and makes them longer."""
+
+from typing import Any
+
+import numpy as np
+
+from . import clearing, state
+from .rows import CELLS, REALS, SPARE_SLOTS, STRIDE, WHOLE, Dense
+from .state import F8, Engine
+
+CACHE_LINE = 64
+ROOM = 256  # flows that fresh tables take: clearing out what has ended pays for itself then
+
+
+def fresh_engine(capacity: F8, tolerance: float) -> Engine:
+    """Return the tables of a simulation without flows."""
+    n = len(capacity)
+    engine = Engine(
+        clock=np.zeros(state.CLOCK_FIELDS, np.int64),
+        flows=_rows(state.FLOWS, ROOM + 1),
+        hops=_rows(state.HOPS_OF_FLOWS, 4 * ROOM),
+        edges=_rows(state.EDGES, ROOM),
+        links=_rows(state.LINKS, n + 1),
+        lists=_rows(state.LISTS, ROOM + 1),
+        levels=_rows(state.LEVELS, 2 * (n + ROOM)),
+        recent=_rows(state.RECENT_INSTANTS, state.RECENT),
+        blocks=_rows(state.BLOCKS, (ROOM >> state.BLOCK_BITS) + 1),
+        ends=np.zeros(ROOM, np.int64),
+    )
+    engine.links.capacity[:n] = capacity
+    engine.links.first_hop[:] = -1
+    engine.recent.bucket[:] = -1
+    engine.clock[state.NEXT_END] = state.NEVER
+    engine.clock[state.REGION] = 1
+    engine.clock[state.SUMS] = 1
+    engine.clock[state.TOLERANCE] = round(tolerance * 1e9)
+    return engine
+
+
+def used_rows(engine: Engine) -> tuple[int, int, int]:
+    """Return how many rows of flows, of hops and of edges are in use."""
+    rows = int(engine.clock[state.ROWS])
+    return rows, int(engine.flows.first_hop[rows]), int(engine.clock[state.EDGES_USED])
+
+
+def with_room(engine: Engine, n_flows: int, n_hops: int, n_edges: int) -> Engine:
+    """Clear out the rows of ended flows, or at least double what is too small for so many more."""
+    clock = engine.clock
+    if (n := int(clock[state.SIZE]) + n_flows) > len(engine.ends):
+        ends = np.zeros(max(n, 2 * len(engine.ends)), np.int64)
+        ends[: len(engine.ends)] = engine.ends
+        engine = engine._replace(ends=ends)
+    if 2 * clock[state.UNFINISHED] < clock[state.ROWS] and clock[state.DENSE] == 0:
+        clearing.clear_ended(tuple(engine))
+    rows, hops, edges = used_rows(engine)
+    if (n := rows + n_flows) >= len(engine.flows):
+        room = max(n, 2 * len(engine.flows))
+        engine = engine._replace(
+            flows=longer(engine.flows, room + 1, rows + 1),
+            lists=longer(engine.lists, room + 1, rows + 1),
+            levels=longer(engine.levels, 2 * (len(engine.links) + room), 0),
+            blocks=longer(engine.blocks, (room >> state.BLOCK_BITS) + 1),
+        )
+    if (n := hops + n_hops) > len(engine.hops):
+        engine = engine._replace(hops=longer(engine.hops, max(n, 2 * len(engine.hops)), hops))
+    if (n := edges + n_edges) > len(engine.edges):
+        engine = engine._replace(edges=longer(engine.edges, max(n, 2 * len(engine.edges)), edges))
+    return engine
+
+
+def dense_tables(n: int, active_hops: int, hops: int) -> Dense:
+    """Return the tables of the dense regime for n links, and hops that are under way and in all."""
+    snapshots = n // STRIDE + 2
+    slots = active_hops + active_hops // 2 + SPARE_SLOTS * n
+    return Dense(
+        matrix=np.zeros((n, n), np.int16),
+        reals=np.zeros((REALS, n)),
+        whole=np.zeros((WHOLE, n + 1), np.int64),
+        free=np.zeros((snapshots, n)),
+        open=np.zeros((snapshots, n)),
+        slot_hop=np.zeros(slots, np.int32),
+        slot_row=np.zeros(slots, np.int32),
+        slot_target=np.zeros(slots),
+        slot_begin=np.zeros(slots, np.int32),
+        slot_stop=np.zeros(slots, np.int32),
+        cells=_rows(CELLS, hops),
+    )
+
+
+def longer(table: Any, n: int, used: int | None = None) -> Any:
+    """Return a copy of a table, or of the rows that are used, with room for n rows."""
+    more = _rows([(name, table.dtype[name].str) for name in table.dtype.names], n)
+    more[: len(table)][:used] = table[:used]
+    return more
+
+
+def _rows(columns: list[tuple[str, str]], n: int) -> Any:
+    """Return a fresh table of n rows."""
+    kind = np.dtype(columns, align=True)
+    raw = np.zeros(n * kind.itemsize + CACHE_LINE, np.uint8)
+    first = -raw.ctypes.data % CACHE_LINE  # no row spans more cache lines than it must
+    return raw[first : first + n * kind.itemsize].view(kind).view(np.recarray)

@@ -1,0 +1,62 @@
+"""The queue of flows that wait for their instant."""
+
+from ubnet.jit import inlined_kernel
+
+from .state import I8, RECENT, WAITING, Int, Table
+
+
+@inlined_kernel
+def push_waiting(
+    clock: I8, flows: Table, lists: Table, recent: Table, flow: Int, at_ps: Int
+) -> None:
+    """Queue a flow that enters the network at ``at_ps``; flows of one instant share a place."""
+    slot = at_ps & (RECENT - 1)
+    bucket = recent[slot].bucket
+    if bucket >= 0 and recent[slot].at_ps == at_ps:
+        flows[flow].next_waiting = flows[bucket].row
+        flows[bucket].row = flow
+        return
+    flows[flow].next_waiting = -1
+    flows[flow].row = flow
+    recent[slot].at_ps = at_ps
+    recent[slot].bucket = flow
+    time, heap = lists.waiting_ps, lists.waiting
+    k = clock[WAITING]
+    clock[WAITING] = k + 1
+    while k > 0:
+        parent = (k - 1) >> 1
+        if time[parent] <= at_ps:
+            break
+        time[k] = time[parent]
+        heap[k] = heap[parent]
+        k = parent
+    time[k] = at_ps
+    heap[k] = flow
+
+
+@inlined_kernel
+def pop_waiting(clock: I8, lists: Table, recent: Table) -> Int:
+    """Take the first instant off the waiting queue and return its bucket."""
+    time, heap = lists.waiting_ps, lists.waiting
+    bucket = heap[0]
+    slot = time[0] & (RECENT - 1)
+    if recent[slot].bucket == bucket:
+        recent[slot].bucket = -1
+    n = clock[WAITING] - 1
+    clock[WAITING] = n
+    last_time, last = time[n], heap[n]
+    k = 0
+    while True:
+        child = 2 * k + 1
+        if child >= n:
+            break
+        if child + 1 < n and time[child + 1] < time[child]:
+            child += 1
+        if time[child] >= last_time:
+            break
+        time[k] = time[child]
+        heap[k] = heap[child]
+        k = child
+    time[k] = last_time
+    heap[k] = last
+    return int(bucket)
