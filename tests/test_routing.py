@@ -12,6 +12,7 @@ from ubnet.errors import NoRoute, OptionError
 from ubnet.fabric_graph import from_networkx
 from ubnet.fabrics import load_fabric
 from ubnet.path_hash import path_hash, pick
+from ubnet.route_laying import MANY
 from ubnet.route_pieces import Piece, chain_routes, join_pieces
 from ubnet.routing import GraphRouter, graph_router
 
@@ -223,3 +224,30 @@ def test_spray_over_the_real_cables_is_what_the_clos_router_says():
     assert by_graph.latency_ps.tolist() == by_clos.latency_ps.tolist()
     for i in range(60):
         assert named(fabric, by_graph, i) == pytest.approx(named(fabric, by_clos, i))
+
+
+def test_routes_of_many_flows_are_laid_like_those_of_few():
+    rng = np.random.default_rng(3)
+    n = 2 * MANY
+    rows = np.flatnonzero(rng.random(n) < 0.7)
+    pieces = [
+        Piece(np.arange(n), rng.integers(0, 99, (n, 1))),
+        Piece(rows, rng.integers(0, 99, (len(rows), 3)), 0.25),
+        Piece(rows[:0], np.zeros((0, 2), np.int64)),
+    ]
+    latency = rng.integers(0, 9, n)
+    many = join_pieces(latency, pieces)
+    for first in range(0, n, MANY // 2):
+        last = first + MANY // 2
+        few = join_pieces(
+            latency[first:last],
+            [
+                Piece(piece.rows[here] - first, piece.resource[here], piece.share)
+                for piece in pieces
+                for here in [(piece.rows >= first) & (piece.rows < last)]
+            ],
+        )
+        hops = slice(many.ptr[first], many.ptr[last])
+        assert np.array_equal(few.ptr, many.ptr[first : last + 1] - many.ptr[first])
+        assert np.array_equal(few.resource, many.resource[hops])
+        assert np.array_equal(few.share, many.share[hops])

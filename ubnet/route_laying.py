@@ -1,15 +1,31 @@
-"""Routes of many flows laid out in one row: the loops of it, compiled."""
+"""Routes of many flows laid out in one row: the loops of it, compiled where that pays."""
+
+from collections.abc import Callable
+from functools import cache
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ubnet.jit import kernel
-
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
+Loop = TypeVar("Loop", bound=Callable[..., object])
+
+MANY = 2_000  # flows from which loading the compiler, or what it has compiled, is worth it
 
 
-@kernel
+def for_flows(loop: Loop, flows: int) -> Loop:
+    """Return a loop over so many flows, compiled where they are many."""
+    return loop if flows < MANY else _compiled(loop)
+
+
+@cache
+def _compiled(loop: Loop) -> Loop:
+    from ubnet.jit import kernel
+
+    return kernel(loop)
+
+
 def lay(
     cursor: Ints, rows: Ints, piece: Ints, share: float, resource: Ints, shares: Floats
 ) -> None:
@@ -22,7 +38,6 @@ def lay(
         cursor[rows[k]] = at + piece.shape[1]
 
 
-@kernel
 def behind(
     engine: Ints, share: Floats, ptr: Ints, resource: Ints, shares: Floats, factor: float
 ) -> tuple[Ints, Ints, Floats]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ubnet.fabric import Floats, Ints, Routes
+from ubnet.route_laying import for_flows, lay
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +50,6 @@ def join_pieces(latency_ps: Ints, pieces: Sequence[Piece]) -> Routes:
     Routes(ptr=array([0, 3, 4]), resource=array([7, 1, 2, 8]),
            share=array([1. , 0.5, 0.5, 1. ]), latency_ps=array([5, 6]))
     """
-    from ubnet.route_laying import lay
-
     length = np.zeros(len(latency_ps), dtype=np.int64)
     for piece in pieces:
         length[piece.rows] += piece.resource.shape[1]
@@ -58,8 +57,9 @@ def join_pieces(latency_ps: Ints, pieces: Sequence[Piece]) -> Routes:
     cursor = ptr[:-1].copy()
     resource = np.empty(ptr[-1], dtype=np.int64)
     share = np.empty(ptr[-1])
+    put = for_flows(lay, len(latency_ps))
     for piece in pieces:
-        lay(cursor, piece.rows, piece.resource, float(piece.share), resource, share)
+        put(cursor, piece.rows, piece.resource, float(piece.share), resource, share)
     return Routes(ptr, resource, share, latency_ps)
 
 

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from ubnet.compressed_rows import pointers
 from ubnet.errors import NoRoute, OptionError
 from ubnet.fabric import FAR, NODE, PACKAGE, SELF, Fabric, Floats, Ints, Routes
+from ubnet.route_laying import behind, for_flows
 
 READ, WRITE = "read", "write"
 OPS = (READ, WRITE)
@@ -255,9 +256,5 @@ def _with_engine(
     routes: Routes, wire_share: float, engine: Ints, share: Floats
 ) -> tuple[Ints, Ints, Floats]:
     """Put each flow's engine, where it holds one, in front of its route."""
-    from ubnet.route_laying import behind
-
-    made: tuple[Ints, Ints, Floats] = behind(
-        engine, share, routes.ptr, routes.resource, routes.share, wire_share
-    )
-    return made
+    put = for_flows(behind, len(engine))
+    return put(engine, share, routes.ptr, routes.resource, routes.share, wire_share)
