@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ubnet.after import waits
+from ubnet.compressed_rows import pointers
 from ubnet.errors import ScheduleError
 from ubnet.operation import (
     BUFFERS,
@@ -221,9 +222,9 @@ class ScheduleBuilder:
                 f"scratch elements of every rank, shape ({ranks}, 3)"
             ) from None
         self.sizes = np.array(shaped)
-        self._columns: list[tuple[NDArray[Any], ...]] = []
-        self._dep_counts: list[Ints] = []
-        self._deps: list[Ints] = []
+        self._columns: list[list[NDArray[Any]]] = [[np.zeros(0, dtype=d)] for d in _DTYPES]
+        self._dep_counts: list[Ints] = [np.zeros(0, dtype=np.int64)]
+        self._deps: list[Ints] = [np.zeros(0, dtype=np.int64)]
         self._count = 0
 
     def __len__(self) -> int:
@@ -282,7 +283,8 @@ class ScheduleBuilder:
         total = len(columns[0])
         counts, deps = waits(after, shape, self.name)
         ids = np.arange(self._count, self._count + total)
-        self._columns.append(columns)
+        for blocks, column in zip(self._columns, columns, strict=True):
+            blocks.append(column)
         self._dep_counts.append(counts)
         self._deps.append(deps)
         self._count += total
@@ -294,13 +296,16 @@ class ScheduleBuilder:
 
     def build(self) -> Schedule:
         """Make the `Schedule` of all that was added."""
-        blocks = [[np.zeros(0, dtype=dtype) for dtype in _DTYPES], *self._columns]
-        columns: list[NDArray[Any]] = [np.concatenate(c) for c in zip(*blocks, strict=True)]
-        none = [np.zeros(0, dtype=np.int64)]
-        ptr = np.concatenate([[0], np.cumsum(np.concatenate(none + self._dep_counts))])
-        dep = np.concatenate(none + self._deps)
+        columns = [_joined(blocks) for blocks in self._columns]
+        ptr, dep = pointers(_joined(self._dep_counts)), _joined(self._deps)
         made = [*columns, ptr, dep]
         return Schedule(self.name, self.ranks, self.sizes, *made, self.in_order)  # type: ignore
+
+
+def _joined(blocks: list[NDArray[Any]]) -> NDArray[Any]:
+    """Return blocks as one, which takes their place: nothing stands twice for long."""
+    blocks[:] = [np.concatenate(blocks)]
+    return blocks[0]
 
 
 _DTYPES = tuple(map(np.dtype, ("i1", "i4", "i8", "i8", "i1", "i8", "i1", "i8", "i8")))
