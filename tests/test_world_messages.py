@@ -240,3 +240,18 @@ def test_waiting_for_any_some_or_all(how: str) -> None:
 
     expected = [0, 1, 2] if how == "all" else [1]
     assert run(main, 4).values[0] == expected
+
+
+@pytest.mark.parametrize("how", ["any", "some", "all"])
+def test_waiting_for_the_same_operation_twice(how: str) -> None:
+    def main(rank: Rank) -> int:
+        if rank.number == 0:
+            rank.compute(1e-6)
+            rank.wait([rank.isend(1, 0, 0, b"late")])
+        else:
+            got = rank.irecv(0, 0, 0)
+            ended = rank.wait([got, got], how)
+            assert ended == ([0] if how == "any" else [0, 1])
+        return rank.now_ps
+
+    assert run(main, 2).values[1] > 1_000_000

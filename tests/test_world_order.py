@@ -44,6 +44,18 @@ def test_a_rank_that_asks_for_messages_wakes_when_one_arrives() -> None:
     assert sent < when < sent + 10**6
 
 
+def test_an_exchange_of_values_between_two_questions_is_no_success() -> None:
+    def main(rank: Rank) -> list[int]:
+        never, times = rank.irecv(1 - rank.number, 0, 0), []
+        for _ in range(3):
+            assert rank.test([never]) is None
+            rank.exchange(0, (0, 1), rank.number)
+            times.append(rank.now_ps)
+        return times
+
+    assert run(main, 2).values == [[100_000, 300_000, 700_000]] * 2
+
+
 def test_asking_for_the_time_again_and_again_lets_it_pass() -> None:
     def main(rank: Rank) -> int:
         asked = 0

@@ -208,14 +208,15 @@ class Clock:
     def _block(self, block: Block) -> None:
         """Let a rank wait for its operations: for all of them, or for any."""
         rank, _, _, targets, how = block
-        waits, early, every = set(targets), self._early, how == "all"
-        if early:
-            waits = {number for number in targets if (rank, number) not in early}
-        if not waits or (len(waits) < len(targets) and not every):
-            self._delivery.wake.append(rank)
-            return
+        waits = set(targets)
+        if self._early:
+            ended = {number for number in waits if (rank, number) in self._early}
+            waits -= ended
+            if not waits or (ended and how != "all"):
+                self._delivery.wake.append(rank)
+                return
         self._waits[rank] = waits
-        if not every:
+        if how != "all":
             self._any.add(rank)
 
     def _sleep(self, sleep: Sleep) -> None:

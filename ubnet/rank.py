@@ -307,7 +307,8 @@ class Rank:
         self.host.count_call(self.number, context)
         head = self.number, pending.number, JOIN
         self.host.post(Join(*head, context, group, call, (), None, part, 0, False), pending)
-        self.finish([pending])
+        self._running += 1
+        self._block([pending], "all")
         return [pickle.loads(part) for part in pending.data]
 
     def begin(self, call: str, peer: int, context: int) -> Pending:
