@@ -97,3 +97,14 @@ def test_nothing_to_do_has_no_ends():
     flows = flows_of(ScheduleBuilder("nothing", 3, [0, 0, 0]).build())
     portions, ends = in_portions(flows, 1)
     assert (len(portions), len(ends)) == (1, 0)
+
+
+def test_what_is_watched_no_more_is_not_reported():
+    sim = FlowSim([1e9])
+    sim.post([1000, 3000], [0, 1, 2], [0, 0], watch=True)
+    assert sim.advance().tolist() == [0]
+    sim.unwatch()
+    sim.post([1000], [0, 1], [0], watch=True)
+    assert sim.advance().tolist() == [2]
+    assert sim.advance().tolist() == []
+    assert (sim.finish_ps >= 0).all()
