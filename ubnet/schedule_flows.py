@@ -24,6 +24,7 @@ from ubnet.schedule_check import check_passes
 from ubnet.transport import WRITE, FlowColumns, Transport
 
 Ints = NDArray[np.int64]
+Mask = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +54,7 @@ class ScheduleFlows:
     kinds: FlowKinds
     dep_ptr: Ints
     dep: Ints
-    gate: NDArray[np.bool_]
+    gate: Mask
     operations: int
     passes: int
     done_flow: Ints
@@ -172,12 +173,15 @@ def schedule_flows(
     place = np.asarray(endpoints, dtype=np.int64)
     moved = np.flatnonzero(s.transfers)
     k = fan_out(s, moved, fabric, place, transport, op)
-    transfers = _transfers(s, moved, k, fabric, place, itemsize, transport, op)
+    transfers, first = _transfers(s, moved, k, fabric, place, itemsize, transport, op)
     passes = MemoryPasses.of(s)
     memory = _memory(passes, memory_resources(fabric)[place], itemsize)
     done = np.arange(len(s))
     done[passes.member] = len(s) + passes.number
-    order = _engine_order(s, fabric, place, transport, op)
+    order = EngineOrder.none(len(s))
+    if s.in_order:
+        near = fabric.distance(place[s.src[first]], place[s.dst[first]]) <= _own_link(transport)
+        order = _engine_order(s, moved, near[transfers.kind], op)
     size = len(s) + len(memory) + s.ranks
     ptr, dep, gate = flow_waits(s, passes, done, order, op)
     return ScheduleFlows(
@@ -193,16 +197,12 @@ def schedule_flows(
     )
 
 
-def _engine_order(
-    schedule: Schedule, fabric: Fabric, place: Ints, transport: Transport, op: str
-) -> EngineOrder:
-    """Return which transfers follow each other on an engine, where the schedule is in order."""
+def _engine_order(schedule: Schedule, moved: Ints, near: Mask, op: str) -> EngineOrder:
+    """Return which transfers follow each other on an engine or, if they are near, on a link."""
     s = schedule
-    if not s.in_order:
-        return EngineOrder.none(len(s))
-    near = fabric.distance(place[s.src], place[s.dst]) <= _own_link(transport)
-    engine = (s.src if op == WRITE else s.dst) * 2 + near
-    return EngineOrder.of(s, np.where(s.transfers, engine, -1))
+    engine = np.full(len(s), -1)
+    engine[moved] = (s.src if op == WRITE else s.dst)[moved] * 2 + near
+    return EngineOrder.of(s, engine)
 
 
 def _own_link(transport: Transport) -> int:
@@ -245,12 +245,13 @@ def _transfers(
     itemsize: int,
     transport: Transport,
     op: str,
-) -> FlowKinds:
-    """Return what moves over the fabric."""
+) -> tuple[FlowKinds, Ints]:
+    """Return what moves over the fabric, and the first operation of each kind of it."""
     src, dst, count = schedule.src[moved], schedule.dst[moved], schedule.count[moved]
     kind, first = find_kinds(src, dst, count, targets)
     src, dst, size = place[src[first]], place[dst[first]], count[first] * itemsize
-    return FlowKinds(transport.flows(fabric, op, src, dst, size, targets=targets[first]), kind)
+    columns = transport.flows(fabric, op, src, dst, size, targets=targets[first])
+    return FlowKinds(columns, kind), moved[first]
 
 
 def _memory(passes: MemoryPasses, memory: Ints, itemsize: int) -> FlowKinds:
