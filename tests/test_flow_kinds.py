@@ -103,6 +103,31 @@ def test_what_is_wrong_with_a_kind_is_said_of_its_first_flow():
         sim.post([5, 6], [0, 1, 2], [0, 0], kind=[0, 2])
     with pytest.raises(FlowError, match=r"flow 1 waits for flow 7; .* flows 0 to 2"):
         sim.post([5], [0, 1], [0], kind=[0, 0, 0], dep_ptr=[0, 0, 1, 1], dep=[7])
+    with pytest.raises(FlowError, match="kind is empty, but the columns have 2 rows"):
+        sim.post([5, 6], [0, 1, 2], [0, 0], kind=[])
     with pytest.raises(FlowError, match="kind holds float64"):
         sim.post([5], [0, 1], [0], kind=[0.0])
+    assert sim.size == 0
+
+
+def test_what_is_wrong_with_a_row_that_no_flow_has_is_said_of_the_row():
+    sim = FlowSim([1e9])
+    sim.post([5], [0, 1], [0])
+    with pytest.raises(FlowError, match=r"^row 1 of the columns has -1 bytes; sizes are"):
+        sim.post([5, -1], [0, 1, 2], [0, 0], kind=[0, 0])
+    with pytest.raises(FlowError, match=r"^row 0 of the columns crosses link 3; links here are 0"):
+        sim.post([5, 5], [0, 1, 2], [3, 0], kind=[1, 1])
+    assert sim.size == 1
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.int64])
+def test_kinds_are_in_one_row(dtype):
+    sim = FlowSim([1e9])
+    for shape in ((1, 2), (2, 1), ()):
+        with pytest.raises(FlowError, match=r"kind has shape \(.*\); give numbers in a row"):
+            sim.post([5, 6], [0, 1, 2], [0, 0], kind=np.zeros(shape, dtype))
+    for name in ("dep", "route_link"):
+        given = {"route_link": [0], "dep": [], "dep_ptr": [0, 0]} | {name: 0}
+        with pytest.raises(FlowError, match=rf"{name} has shape \(\); give numbers in a row"):
+            sim.post([5], [0, 1], **given)
     assert sim.size == 0

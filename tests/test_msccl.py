@@ -91,6 +91,17 @@ def test_a_corrupted_step_is_refused_with_its_place(change, what, tmp_path):
         assert re.search(place, str(refused.value))
 
 
+def test_two_blocks_of_one_id_are_refused(tmp_path):
+    path, _ = corrupted(tmp_path, lambda step, tb: None)
+    tree = parse(path)
+    blocks = tree.getroot()[2].findall("tb")
+    blocks[1].set("id", blocks[0].get("id"))
+    tree.write(path)
+    what = r"gpu 2 has two <tb> of id 0; give each an id of its own"
+    with pytest.raises(ScheduleError, match=what):
+        read_msccl(path)
+
+
 def test_a_step_that_is_gone_is_noticed(tmp_path):
     path, _ = corrupted(tmp_path, lambda step, tb: tb.remove(list(tb)[-1]))
     with pytest.raises(ScheduleError, match=r"gpu \d tb \d+ step \d+ \(\w+\) (sends|waits), but"):

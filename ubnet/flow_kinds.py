@@ -24,7 +24,8 @@ NOTHING = FlowColumns(_ZERO, _ZERO, pointers(_ZERO), _NONE, np.zeros(0), np.full
 """A flow that moves nothing in no time."""
 
 TRIED = 1 << 16
-"""After so many flows, if half of them are kinds, it is not worth looking for alike ones."""
+"""After so many flows, if more than half of them are of a kind of their own, alike ones are looked
+for no further."""
 
 
 @dataclass(frozen=True, eq=False)

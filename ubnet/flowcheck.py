@@ -24,17 +24,17 @@ HORIZON_PS = 1 << 60
 """The latest start and the longest start-up, 13 days: so no sum of times leaves 64 bits."""
 
 FAULTS = {
-    1: "flow {flow} has {nbytes} bytes; sizes are integers >= 0",
-    2: "flow {flow} starts at {start_ps} ps, before now ({now_ps} ps); start it at now or later",
-    3: "flow {flow} has weight {weight}; weights lie between 1e-100 and 1e100 (default 1)",
-    4: "flow {flow} has rate cap {rate_cap}; caps are bytes/s > 0, inf for none",
-    5: "flow {flow} has a start-up of {startup_ps} ps; start-ups are integers >= 0",
-    6: "flow {flow} crosses link {link}; links here are 0 to {last_link}",
-    7: "flow {flow} has share {share} of link {link}; shares are finite and > 0 (default 1)",
-    8: "flow {flow} crosses link {link} twice; a link stands once in a route: add up its shares",
-    9: "flow {flow} waits for flow {dep}; it can wait for flows 0 to {last_flow}, itself excepted",
-    10: "flow {flow} starts at {start_ps} ps; the clock takes starts up to {horizon_ps} ps",
-    11: "flow {flow} has a start-up of {startup_ps} ps; the longest is {horizon_ps} ps, 13 days",
+    1: "{who} has {nbytes} bytes; sizes are integers >= 0",
+    2: "{who} starts at {start_ps} ps, before now ({now_ps} ps); start it at now or later",
+    3: "{who} has weight {weight}; weights lie between 1e-100 and 1e100 (default 1)",
+    4: "{who} has rate cap {rate_cap}; caps are bytes/s > 0, inf for none",
+    5: "{who} has a start-up of {startup_ps} ps; start-ups are integers >= 0",
+    6: "{who} crosses link {link}; links here are 0 to {last_link}",
+    7: "{who} has share {share} of link {link}; shares are finite and > 0 (default 1)",
+    8: "{who} crosses link {link} twice; a link stands once in a route: add up its shares",
+    9: "{who} waits for flow {dep}; it can wait for flows 0 to {last_flow}, itself excepted",
+    10: "{who} starts at {start_ps} ps; the clock takes starts up to {horizon_ps} ps",
+    11: "{who} has a start-up of {startup_ps} ps; the longest is {horizon_ps} ps, 13 days",
 }
 WRONG_DEPENDENCY = 9  # the one of them that a flow's own columns have no part in
 
@@ -60,8 +60,8 @@ def first_fault(
     """Return (fault, row, place) of the first fault, or (0, -1, forward dependencies).
 
     A column of one row stands for all flows; dependencies have a row for each flow, the others may
-    have one for each kind. ``seen`` keeps the stamp of the flow that crossed
-    each link last; those from ``stamp`` on are new.
+    have one for each kind. ``seen`` keeps the stamp of the row that crossed each link last; those
+    from ``stamp`` on are of this post.
     """
     n = len(route_ptr) - 1
     forward = 0
@@ -214,9 +214,14 @@ def kinds(given: ArrayLike, rows: int) -> NDArray[np.int32]:
     Raises
     ------
     FlowError
-        Where the values are not integers or there is no such row.
+        Where the values are not integers, there is no such row, or there are rows but no flows.
     """
-    array = given if type(given) is np.ndarray and given.dtype is INT32 else integers("kind", given)
+    if type(given) is np.ndarray and given.dtype is INT32 and given.ndim == 1:
+        array = given
+    else:
+        array = integers("kind", given)
+    if rows and not len(array):
+        raise FlowError(f"kind is empty, but the columns have {rows} rows; no flows need no rows")
     if len(array) and (array.min() < 0 or array.max() >= rows):
         wrong = int(array[(array < 0) | (array >= rows)][0])
         raise FlowError(f"kind {wrong} is not among the {rows} rows of the columns")
@@ -243,7 +248,8 @@ def _column(name: str, array: NDArray[Any], n: int | None) -> NDArray[Any]:
     if n is not None and array.ndim == 0:
         return array.reshape(1)
     if array.shape != (n,):
-        raise FlowError(f"{name} has shape {array.shape}; give one number or {n} in a row")
+        right = "numbers in a row" if n is None else f"one number or {n} in a row"
+        raise FlowError(f"{name} has shape {array.shape}; give {right}")
     return array
 
 
@@ -305,7 +311,10 @@ def fault_text(
     capacity: F8,
     columns: tuple[NDArray[Any], ...],
 ) -> str:
-    """Return the sentence about a fault of a flow that `first_fault` found in these columns."""
+    """Return the sentence about a fault of a flow that `first_fault` found in these columns.
+
+    Where ``flow`` is -1 no flow has that row, and the sentence is about the row.
+    """
     start_ps, nbytes, _, link, share, weight, rate_cap, _, dep, startup_ps = columns
     named = {
         "start_ps": start_ps,
@@ -320,7 +329,8 @@ def fault_text(
         facts["share"] = share[min(place, len(share) - 1)]
     if fault == WRONG_DEPENDENCY:
         facts["dep"] = dep[place]
-    facts["flow"], facts["last_flow"] = flow, last_flow
+    facts["who"] = f"flow {flow}" if flow >= 0 else f"row {row} of the columns"
+    facts["last_flow"] = last_flow
     facts["now_ps"], facts["horizon_ps"] = now_ps, HORIZON_PS
     facts["last_link"] = len(capacity) - 1
     return FAULTS[fault].format(**facts)

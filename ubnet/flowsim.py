@@ -418,9 +418,10 @@ class FlowSim:
         now = self.now_ps
         fault, row, place = first_fault(self._capacity, self._seen, stamp, first, now, *columns)
         if fault:
-            of_kind = len(kind) and fault != WRONG_DEPENDENCY
-            flow = first + (int((kind == row).argmax()) if of_kind else row)
-            last = first + n - 1
+            flow, last = first + row, first + n - 1
+            if kind is not ITS_OWN and fault != WRONG_DEPENDENCY:
+                having = np.flatnonzero(kind == row)
+                flow = first + int(having[0]) if len(having) else -1
             raise FlowError(fault_text(fault, flow, last, row, place, now, self._capacity, columns))
         if place and (row := flow_on_cycle(first, columns[7], columns[8])) >= 0:
             raise FlowError(

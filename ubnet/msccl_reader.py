@@ -96,6 +96,10 @@ class _Reader:
         waits: list[tuple[Step, int, int]] = []
         for tb in gpu.findall("tb"):
             number = _whole(tb, "id", where)
+            if number in blocks:
+                raise ScheduleError(
+                    f"{where} has two <tb> of id {number}; give each an id of its own"
+                )
             send, recv, chan = (_whole(tb, n, where, least=-1) for n in ("send", "recv", "chan"))
             mine: dict[int, Step] = {}
             for element in tb.findall("step"):
