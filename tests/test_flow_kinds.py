@@ -1,5 +1,7 @@
 """Alike flows stand once: as kinds of a schedule's flows, and in what the engine is given."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -17,7 +19,7 @@ BY_KIND = ("start_ps", "nbytes", "weight", "rate_cap", "startup_ps")
 def test_flows_that_are_alike_stand_once():
     flows = flows_of(build("all_reduce", 16, 1600, algorithm="ring"))
     assert len(flows.kinds.columns.nbytes) < 50 < len(flows)
-    whole = flows.columns
+    whole = flows.kinds.rows(slice(None))
     some = np.array([40, 2, 300])
     rows = flows.kinds.rows(some)
     assert rows.nbytes.tolist() == whole.nbytes[some].tolist()
@@ -45,12 +47,26 @@ def test_kinds_are_numbered_by_their_first_rows(n, values):
 
 def test_bytes_are_added_up_flow_by_flow():
     flows = flows_of(build("all_to_all", 8, 8000, algorithm="mesh"))
-    c = flows.columns
+    c = flows.kinds.rows(slice(None))
     each = np.repeat(c.nbytes, np.diff(c.route_ptr)) * c.route_share
     resources = len(capacity_with_memory(FABRIC))
     expected = np.bincount(c.route_link, each, resources)
     assert flows.kinds.resource_bytes(resources).tolist() == expected.tolist()
     assert not FlowKinds.among(3, []).resource_bytes(4).any()
+
+
+def test_parts_keep_their_weights():
+    alike = flows_of(build("all_to_all", 3, 300, algorithm="mesh")).kinds
+    rows = len(alike.columns.nbytes)
+    weighted = replace(alike, weight=np.arange(2.0, rows + 2))
+    n = len(alike)
+    odd, even = np.arange(1, 2 * n, 2), np.arange(0, 2 * n, 2)
+    joined = FlowKinds.among(2 * n + 1, [(odd, alike), (even, weighted)])
+    weight = joined.post_arguments(slice(None))["weight"][joined.kind]
+    assert weight[odd].tolist() == [1.0] * n
+    assert weight[even].tolist() == (alike.kind + 2.0).tolist()
+    assert weight[2 * n] == 1.0
+    assert FlowKinds.among(n, [(np.arange(n), alike)]).weight is None
 
 
 def by_kinds(rng):

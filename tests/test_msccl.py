@@ -142,6 +142,21 @@ def test_an_imported_schedule_is_benched_like_our_own(tmp_path, capsys):
     assert "is for 8 ranks, not 9" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("scratch", [0, 3])
+def test_a_schedule_without_chunks_is_not_benched(scratch, tmp_path, capsys):
+    gpus = "".join(
+        f'<gpu id="{gpu}" i_chunks="0" o_chunks="0" s_chunks="{scratch}"><tb id="0" send="-1" '
+        'recv="-1" chan="0"><step s="0" type="nop" srcbuf="i" srcoff="0" dstbuf="o" dstoff="0" '
+        'cnt="0" depid="-1" deps="-1" hasdep="0"/></tb></gpu>'
+        for gpu in range(2)
+    )
+    path = tmp_path / "none.xml"
+    path.write_text(f'<algo name="none" ngpus="2" coll="allreduce">{gpus}</algo>')
+    assert not read_msccl(path).sizes[:, :2].any()
+    assert run_command(["bench", "allreduce", "--schedule", str(path), "--sizes", "64KiB"]) == 2
+    assert "schedule has no chunks to move: let a gpu have i_chunks" in capsys.readouterr().err
+
+
 CHANGES = {
     "srcoff": lambda step: step.set("srcoff", str(int(step.get("srcoff")) + 1)),
     "dstoff": lambda step: step.set("dstoff", str(int(step.get("dstoff")) - 1)),

@@ -58,13 +58,16 @@ class FlowKinds:
     def among(cls, flows: int, parts: Sequence[tuple[Ints, "FlowKinds"]]) -> "FlowKinds":
         """Put parts into so many flows, each part with its places; the others move nothing."""
         kind = np.zeros(flows, dtype=np.int32)
-        columns = [NOTHING]
+        columns, weights = [NOTHING], [np.ones(1)]
         kinds = 1
         for place, part in parts:
+            rows = len(part.columns.nbytes)
             kind[place] = part.kind + kinds
             columns.append(part.columns)
-            kinds += len(part.columns.nbytes)
-        return cls(FlowColumns.joined(columns), kind)
+            weights.append(np.ones(rows) if part.weight is None else part.weight)
+            kinds += rows
+        alike = all(part.weight is None for _, part in parts)
+        return cls(FlowColumns.joined(columns), kind, None if alike else np.concatenate(weights))
 
     def __len__(self) -> int:
         return len(self.kind)

@@ -72,11 +72,6 @@ class ScheduleFlows:
         )
 
     @property
-    def columns(self) -> FlowColumns:
-        """The columns of all flows."""
-        return self.kinds.rows(slice(None))
-
-    @property
     def rank_end(self) -> Ints:
         """The flow that ends when a rank has nothing left to send or receive, shape (ranks,)."""
         return np.arange(self.operations + self.passes, len(self))

@@ -24,6 +24,7 @@ from ubnet.cli.sizes import distinct, rounding
 from ubnet.collectives.registry import OPERATIONS, Operation
 from ubnet.errors import OptionError
 from ubnet.msccl_reader import read_msccl
+from ubnet.operation import INPUT, OUTPUT
 from ubnet.place import all_places, place_ranks
 from ubnet.report.table import ending, legend
 from ubnet.schedule import Schedule
@@ -161,5 +162,10 @@ def _fitting(given: Schedule, operation: Operation, ranks: int | None) -> int:
     if ranks not in (None, given.ranks):
         raise OptionError(
             f"the file's schedule is for {given.ranks} ranks, not {ranks}: leave --ranks out"
+        )
+    if given.ranks and not given.sizes[:, [INPUT, OUTPUT]].any():
+        raise OptionError(
+            "the file's schedule has no chunks to move: let a gpu have i_chunks or o_chunks of 1 "
+            "or more"
         )
     return given.ranks
