@@ -10,7 +10,7 @@ from ubnet.fabric import Floats, Ints
 from ubnet.flow_kinds import FlowKinds
 from ubnet.flowsim import simulate_flows
 from ubnet.schedule_flows import ScheduleFlows
-from ubnet.timing import lower_bound, resource_bytes
+from ubnet.timing import lower_bound
 from ubnet.transport import FlowColumns
 
 Group = tuple[Ints, Ints]
@@ -144,7 +144,7 @@ class FlowProgram:
 
     def loads(self, resources: int) -> Floats:
         """Return bytes times share of all stages on every resource, shape (resources,)."""
-        return resource_bytes(self._whole(), resources)
+        return FlowKinds.each(self._whole()).resource_bytes(resources)
 
     def bound(self, capacity: Floats) -> tuple[int, int]:
         """Return the least time in picoseconds by `ubnet.timing.lower_bound`, and its resource."""

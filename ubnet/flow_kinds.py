@@ -69,6 +69,11 @@ class FlowKinds:
         alike = all(part.weight is None for _, part in parts)
         return cls(FlowColumns.joined(columns), kind, None if alike else np.concatenate(weights))
 
+    @classmethod
+    def each(cls, columns: FlowColumns) -> "FlowKinds":
+        """Let each row be a flow, of a kind of its own."""
+        return cls(columns, np.arange(len(columns.nbytes), dtype=np.int32))
+
     def __len__(self) -> int:
         return len(self.kind)
 

@@ -41,8 +41,7 @@ class Timing:
         Bytes times share on every resource; the memories come behind those of the fabric
         (`ubnet.memory`).
     lower_bound_ps : int
-        Over every resource bytes times share over capacity, the largest, plus the latency of one
-        message that uses it; where no bytes move, the longest latency.
+        What the fullest resource needs, and any flow alone with its cap: `lower_bound`.
     busiest : str
         The name of that resource, empty where no bytes move.
     busiest_utilisation : float
@@ -181,13 +180,6 @@ def pick_transport(
     return choose_transport(fabric, int(src[far]), int(dst[far]), nbytes, op, plane)
 
 
-def resource_bytes(columns: FlowColumns, resources: int) -> Floats:
-    """Return bytes times share on each of so many resources, shape (resources,)."""
-    carried = columns.nbytes[owners(columns.route_ptr)] * columns.route_share
-    total: Floats = np.bincount(columns.route_link, carried, resources).astype(np.float64)
-    return total
-
-
 def lower_bound(
     columns: FlowColumns, carried: Floats, capacity: Floats, steps: int = 1
 ) -> tuple[int, int]:
@@ -196,7 +188,8 @@ def lower_bound(
     The resource is that with the most bytes times share over capacity (the first of those that
     differ by rounding alone), -1 where no bytes move. It needs that and the smallest start-up
     among its flows; and every flow needs its start-up and its bytes over its own cap. Ends are
-    whole picoseconds: of `steps` that follow each other each may be rounded down by half a one.
+    whole picoseconds: of `steps` that follow each other each may be rounded down by half a one, so
+    the bound is half a picosecond lower for each step but the first.
     """
     need = carried / capacity
     most = need.max(initial=0.0)
@@ -209,5 +202,5 @@ def lower_bound(
     capped = np.flatnonzero(np.isfinite(columns.rate_cap))
     alone = columns.nbytes[capped] / columns.rate_cap[capped] * PS_PER_S
     slowest = int((columns.startup_ps[capped] + alone).max(initial=0.0))
-    in_a_row = int(need[busiest] * PS_PER_S) - (steps - 1) // 2
-    return max(latency + in_a_row, slowest), busiest
+    fullest = int(need[busiest] * PS_PER_S) - (steps - 1) // 2
+    return max(latency + fullest, slowest), busiest

@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 
 from ubnet.fabric import Fabric
-from ubnet.timing import lower_bound, resource_bytes
+from ubnet.flow_kinds import FlowKinds
+from ubnet.timing import lower_bound
 from ubnet.transport import FlowColumns
 from ubnet.units import PS_PER_S
 
@@ -33,7 +34,7 @@ class Load:
 
 def load_of(fabric: Fabric, columns: FlowColumns, time_ps: int) -> Load:
     """Return the load of flows that start together and take `time_ps` in all."""
-    carried = resource_bytes(columns, len(fabric.capacity))
+    carried = FlowKinds.each(columns).resource_bytes(len(fabric.capacity))
     bound_ps, busiest = lower_bound(columns, carried, fabric.capacity)
     efficiency = bound_ps / time_ps if time_ps else 1.0
     if busiest < 0:
