@@ -8,6 +8,7 @@ from ubnet.errors import FlowError
 from ubnet.flowsim import FlowSim, simulate_flows
 
 COLUMNS = ("weight", "rate_cap", "startup_ps")
+SHORT = np.arange(12, 24)  # links of flows that end soon
 
 
 def rows(instance, first, last):
@@ -110,6 +111,38 @@ def test_stops_in_the_dense_regime_change_nothing_and_show_what_has_moved():
     sim.run()
     assert sim.finish_ps.tolist() == whole.tolist()
     np.testing.assert_allclose(sim.link_bytes()[: len(use)], use)
+
+
+def over_two(rng, links, flows):
+    """Return the routes of flows over two of some links each."""
+    pairs = np.sort(rng.permuted(np.tile(links, (flows, 1)), axis=1)[:, :2], axis=1)
+    return 2 * np.arange(flows + 1), pairs.ravel()
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_looking_on_in_the_dense_regime_changes_nothing_later(seed):
+    # Some links stand idle when the regime ends; what comes there later finds nothing left over.
+    rng = np.random.default_rng([23, seed])
+    capacity, crowd, few, late = rng.uniform(1e9, 2e9, 24), 400, 200, 120
+    parts = [over_two(rng, links, n) for links, n in ((np.arange(12), crowd), (SHORT, few))]
+    size = np.concatenate([rng.integers(10**6, 2 * 10**6, crowd), rng.integers(10**4, 10**5, few)])
+    link = np.concatenate([part[1] for part in parts])
+    ends = np.sort(simulate_flows(capacity, 0, size, 2 * np.arange(crowd + few + 1), link))
+    instance = {
+        "start_ps": np.concatenate(
+            [np.zeros(crowd + few, np.int64), rng.integers(ends[-60], ends[-1], late)]
+        ),
+        "nbytes": np.concatenate([size, rng.integers(10**5, 10**6, late)]),
+        "route_ptr": 2 * np.arange(crowd + few + late + 1),
+        "route_link": np.concatenate([link, over_two(rng, SHORT, late)[1]]),
+    }
+    sim = FlowSim(capacity)
+    sim.post(**instance, watch=True)
+    while sim.counters["unfinished"]:
+        sim.advance()
+        sim.active()
+    assert sim.counters["sweeps"] < 0.9 * sim.counters["reallocations"]
+    assert sim.finish_ps.tolist() == simulate_flows(capacity, **instance).tolist()
 
 
 def hops_of(instance):

@@ -28,6 +28,39 @@ def test_what_starts_meanwhile_starts_at_its_own_time():
     assert sim.finish_ps.tolist() == [1_000_000, 1_005_000, 1_102_000]
 
 
+@pytest.mark.parametrize("start_ps", [None, 1_030_000])
+def test_time_does_not_go_back_to_an_end_that_waits(start_ps):
+    sim = FlowSim([1e9, 1e9], 0.1)
+    sim.post([1000, 1050], [0, 1, 2], [0, 1])
+    sim.run_until(1_020_000)
+    assert sim.finish_ps.tolist() == [-1, -1]
+    sim.post([1000], [0, 1], [0], start_ps=start_ps)
+    assert sim.next_event() >= 1_020_000
+    sim.run()
+    assert sim.finish_ps[:2].min() >= 1_020_000
+
+
+@pytest.mark.parametrize("regime", [24, 3])
+def test_time_never_goes_back_whatever_the_stops(regime):
+    instance = (
+        all_to_all("moe", "ecmp", regime)
+        if regime > 9
+        else random_instance(np.random.default_rng(8), 60, 6)
+    )
+    instance.pop("dep", None), instance.pop("dep_ptr", None)
+    sim = FlowSim(instance.pop("capacity"), 0.05)
+    sim.post(**instance)
+    now, step = 0, 37_000_000
+    while sim.next_event() is not None:
+        now += step
+        before = sim.finish_ps < 0
+        sim.run_until(now)
+        ended = before & (sim.finish_ps >= 0)
+        assert (sim.finish_ps[ended] >= now - step).all()
+        sim.post([1000], [0, 1], [0]) if now < 20 * step else None
+        assert sim.next_event() is None or sim.next_event() >= now
+
+
 @pytest.mark.parametrize("seed", range(30))
 def test_no_end_comes_before_the_exact_first_and_off_is_exact(seed):
     instance = random_instance(np.random.default_rng([31, seed]), 40, 8)

@@ -1,6 +1,7 @@
 """What no allocation can beat: the busiest resource, and the longest chain of flows that wait.
 
-The engine is checked against these: a makespan below one of them would be a bug.
+The engine is checked against these. Ends are whole picoseconds: where flows follow each other, each
+may end half a picosecond early, and a makespan lie below the bounds by so much. More would be a bug.
 """
 
 from typing import NamedTuple

@@ -188,7 +188,7 @@ class FlowSim:
         """How much work was done: the same figures on every machine.
 
         ``flows`` posted, ``groups`` (equal flows of one post count once), ``unfinished`` flows,
-        ``events`` (a flow that starts to move bytes or ends), ``reallocations``, ``regions``
+        ``events`` (a flow that starts to move bytes or ends), ``reallocations``, ``sweeps``
         (those that were done in a part of the network) and flows ``touched`` by all of them.
         """
         clock = self._clock
@@ -198,7 +198,7 @@ class FlowSim:
             "unfinished": int(clock[state.UNFINISHED]),
             "events": int(clock[state.EVENTS]),
             "reallocations": int(clock[state.REALLOCATIONS]),
-            "regions": int(clock[state.REGIONS]),
+            "sweeps": int(clock[state.SWEEPS]),
             "touched": int(clock[state.TOUCHED]),
         }
 

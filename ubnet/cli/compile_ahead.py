@@ -30,6 +30,7 @@ def compile_ahead() -> None:
     with subprocess.Popen(command, env=variables, stderr=subprocess.DEVNULL) as helper:
         try:
             _post_and_check()
+            _build_and_clear()
         except BaseException:
             helper.terminate()
             raise
@@ -54,3 +55,28 @@ def _post_and_check() -> None:
     way = choose_ways()[0]
     for op in OPS:
         Experts(tokens=1).run(way, op, 2).wrong()
+
+
+def _build_and_clear() -> None:
+    """Make a schedule that is long enough for portions, post it, and clear tables out."""
+    import numpy as np
+
+    from ubnet.cli.options import DEFAULT_FABRIC
+    from ubnet.collectives import OPERATIONS
+    from ubnet.collectives.choice import made
+    from ubnet.fabrics import load_fabric
+    from ubnet.flow_engine.clearing import clear_ended
+    from ubnet.flow_engine.tables import fresh_engine
+    from ubnet.flowsim import FlowSim
+    from ubnet.memory import capacity_with_memory
+    from ubnet.portions import LEAST, Portions
+    from ubnet.timing import pick_transport, schedule_flows
+
+    fabric = load_fabric(DEFAULT_FABRIC)
+    places = np.arange(1 + int(LEAST**0.5))
+    schedule = made(OPERATIONS["all_reduce"], "ring", fabric, places, len(places))
+    transport, _ = pick_transport(schedule, fabric, places, 4)
+    flows = schedule_flows(schedule, fabric, places, 4, transport)
+    Portions.of(flows)
+    FlowSim(capacity_with_memory(fabric)).post(**flows.post_arguments())
+    clear_ended(tuple(fresh_engine(np.ones(1), 0.0)))

@@ -14,15 +14,15 @@ from .state import (
     ELSEWHERE,
     HOPS,
     I8,
+    LISTED_LINKS,
     NEVER,
     NOW,
     ODD_FLOWS,
     PS_PER_S,
-    REGION,
-    REGION_FLOWS,
-    REGION_LINKS,
     ROUND_UP,
     SUMS,
+    SWEEP,
+    SWEPT_FLOWS,
     Int,
     Table,
 )
@@ -31,10 +31,10 @@ from .state import (
 @inlined_kernel
 def let_in(clock: I8, flows: Table, links: Table, lists: Table, flow: Int) -> None:
     """Note that a flow's rate may change."""
-    if flows[flow].inside != clock[REGION]:
-        flows[flow].inside = clock[REGION]
-        lists[clock[REGION_FLOWS]].region = flow
-        clock[REGION_FLOWS] += 1
+    if flows[flow].inside != clock[SWEEP]:
+        flows[flow].inside = clock[SWEEP]
+        lists[clock[SWEPT_FLOWS]].swept = flow
+        clock[SWEPT_FLOWS] += 1
         if flows[flow].stopped_by >= 0:
             links[flows[flow].stopped_by].held -= 1
 
@@ -42,15 +42,15 @@ def let_in(clock: I8, flows: Table, links: Table, lists: Table, flow: Int) -> No
 @inlined_kernel
 def look_again(clock: I8, links: Table, link: Int) -> None:
     """Put a link on the list of those whose level is to be found anew."""
-    if links[link].touched != clock[REGION]:
-        links[link].touched = clock[REGION]
+    if links[link].touched != clock[SWEEP]:
+        links[link].touched = clock[SWEEP]
         links[link].stop_level = np.inf
         links[link].queued = np.inf
         links[link].listed = 0
     if links[link].listed == 0:
         links[link].listed = 1
-        links[clock[REGION_LINKS]].region = link
-        clock[REGION_LINKS] += 1
+        links[clock[LISTED_LINKS]].to_look_at = link
+        clock[LISTED_LINKS] += 1
 
 
 @inlined_kernel
@@ -75,7 +75,7 @@ def activate(
     flow: Int,
     alone: bool,
 ) -> None:
-    """Let a flow's bytes enter the network, and a region if it is not one of a crowd."""
+    """Let a flow's bytes enter the network; it rises in the next sweep if it comes `alone`."""
     place = clock[ACTIVE]
     clock[ACTIVE] += 1
     flows[flow].since_ps = clock[NOW]
@@ -140,8 +140,8 @@ def deactivate(
             else:
                 leave_more(links, link, weight * flows[flow].level)
         links[link].crowd -= 1
-        if links[link].left_in != clock[REGION]:
-            links[link].left_in = clock[REGION]
+        if links[link].left_in != clock[SWEEP]:
+            links[link].left_in = clock[SWEEP]
             links[clock[CHANGED_LINKS]].changed = link
             clock[CHANGED_LINKS] += 1
         before, after = hops[h].prev, hops[h].next

@@ -6,7 +6,7 @@ import numpy as np
 
 from ubnet.jit import kernel
 
-from .state import ACTIVE, EDGES_USED, REGION_FLOWS, ROWS, SUMS, WAITING
+from .state import ACTIVE, EDGES_USED, ROWS, SUMS, SWEPT_FLOWS, WAITING
 
 
 @kernel
@@ -58,8 +58,8 @@ def clear_ended(engine: tuple[Any, ...]) -> None:
         lists[k].active = row_now[lists[k].active]
     for k in range(clock[WAITING]):
         lists[k].waiting = row_now[lists[k].waiting]
-    for k in range(clock[REGION_FLOWS]):
-        lists[k].region = row_now[lists[k].region]
+    for k in range(clock[SWEPT_FLOWS]):
+        lists[k].swept = row_now[lists[k].swept]
     for k in range(len(recent)):
         recent[k].bucket = row_now[recent[k].bucket]
     clock[ROWS] = kept

@@ -89,7 +89,10 @@ def find_next_end(clock: I8, lists: Table, blocks: Table) -> None:
 
 @inner_kernel
 def latest_of(clock: I8, lists: Table) -> Int:
-    """Return until when ends wait for the last of them, where a tolerance is given."""
+    """Return the latest time at which the flows that end next may end together.
+
+    It is the first end and the tolerance, or the next start.
+    """
     first = clock[NEXT_END]
     latest = first + int(float(first) * (float(clock[TOLERANCE]) * 1e-9))
     if clock[WAITING] > 0:  # what starts meanwhile starts at its own time
@@ -113,7 +116,7 @@ def hold_back(clock: I8, lists: Table, blocks: Table) -> Int:
 
 @inlined_kernel
 def note_held(clock: I8, end: Int) -> None:
-    """Count a flow that would have ended before now."""
+    """Count a flow that was held back, if its own end is before now."""
     if end < clock[NOW]:
         clock[HELD_BACK] += 1
         clock[LONGEST_HELD] = max(clock[LONGEST_HELD], clock[NOW] - end)

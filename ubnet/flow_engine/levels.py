@@ -12,15 +12,17 @@ from .state import (
     LET_RISE,
     LIFT,
     LOOKED,
-    REGION,
     SAME_LEVEL,
     STOP,
     SUMS,
+    SWEEP,
     Int,
     Table,
 )
 
-COARSE = 1e-9  # the same in doubled precision
+# Under this part of the most that a link's own weight was, what subtraction in doubled precision
+# left of it is too coarse: summed afresh.
+COARSE = 1e-9
 
 
 @inner_kernel
@@ -98,7 +100,7 @@ def own_level(clock: I8, flows: Table, hops: Table, links: Table, link: Int, nea
 @inner_kernel
 def is_in_question(clock: I8, links: Table, link: Int) -> bool:
     """Say whether a link that stops nobody has to be looked at: it waits for it, or is too full."""
-    if links[link].touched == clock[REGION] and links[link].stop_level < np.inf:
+    if links[link].touched == clock[SWEEP] and links[link].stop_level < np.inf:
         return True
     free = links[link].free + links[link].free_low
     return bool(free < -SAME_LEVEL * links[link].capacity)

@@ -30,7 +30,7 @@ def _weigh(links: Table, link: Int, weight: float) -> None:
 
 @inner_kernel
 def count_own(hops: Table, links: Table, link: Int, h: Int, weight: float) -> None:
-    """Count a flow among a link's own: those that it holds back or lets rise."""
+    """Count a flow among a link's own: those that it holds back and those that rise."""
     _weigh(links, link, weight)
     links[link].own_count += 1
     if hops[h].next_own == ELSEWHERE:
@@ -40,7 +40,7 @@ def count_own(hops: Table, links: Table, link: Int, h: Int, weight: float) -> No
 
 @inner_kernel
 def discount_own(links: Table, link: Int, weight: float) -> None:
-    """Do the reverse; the list of its own is put in order when it is looked at."""
+    """Count a flow among a link's own no more; `first_own` takes it off the list in time."""
     _weigh(links, link, -weight)
     links[link].own_count -= 1
 

@@ -15,6 +15,7 @@ from .state import (
     BUSY_LINKS,
     CHANGED_LINKS,
     I8,
+    LISTED_LINKS,
     MISSES,
     MOST_SHARES,
     NEVER,
@@ -23,12 +24,11 @@ from .state import (
     NOW,
     ODD_FLOWS,
     REALLOCATIONS,
-    REGION,
-    REGION_FLOWS,
-    REGION_LINKS,
-    REGIONS,
     REPORTED,
     STALE,
+    SWEEP,
+    SWEEPS,
+    SWEPT_FLOWS,
     TOLERANCE,
     WAIT,
     WAITING,
@@ -66,17 +66,17 @@ def _want_dense(clock: I8, hops: Table, links: Table) -> None:
 def _reallocate(
     clock: I8, flows: Table, hops: Table, links: Table, lists: Table, levels: Table, blocks: Table
 ) -> None:
-    """Allocate rates anew, in a region where that promises to be small; find the next finish."""
+    """Allocate rates anew, by a sweep where little seems to change, else all; find the next end."""
     clock[REALLOCATIONS] += 1
     clock[STALE] = 0
-    changing = clock[REGION_FLOWS]
+    changing = clock[SWEPT_FLOWS]
     for k in range(clock[CHANGED_LINKS]):  # whom a link held back that flows have left now rises
         changing += links[links[k].changed].held
     if clock[WAIT] > 0 or 4 * changing > clock[ACTIVE]:
         clock[WAIT] = max(0, clock[WAIT] - 1)
         fill(clock, flows, hops, links, lists, levels, blocks)
     elif sweep(clock, flows, hops, links, lists, levels, blocks):
-        clock[REGIONS] += 1
+        clock[SWEEPS] += 1
         clock[MISSES] = 0
     else:
         clock[MISSES] += 1
@@ -84,9 +84,9 @@ def _reallocate(
         fill(clock, flows, hops, links, lists, levels, blocks)
         if clock[MISSES] > 2:
             _want_dense(clock, hops, links)
-    clock[REGION] += 1
-    clock[REGION_FLOWS] = 0
-    clock[REGION_LINKS] = 0
+    clock[SWEEP] += 1
+    clock[SWEPT_FLOWS] = 0
+    clock[LISTED_LINKS] = 0
     clock[CHANGED_LINKS] = 0
     find_next_end(clock, lists, blocks)
 
@@ -111,7 +111,8 @@ def work(engine: tuple[Any, ...], limit_ps: Int, until: Int) -> Int:
         if clock[TOLERANCE] > 0 and now < NEVER and not due:
             now = hold_back(clock, lists, blocks)
         if clock[WAITING] > 0:
-            now = min(now, max(clock[NOW], lists[0].waiting_ps))
+            now = min(now, lists[0].waiting_ps)
+        now = max(clock[NOW], now)  # ends that waited are not in the past
         if now > limit_ps or now == NEVER or until == NO_EVENT or clock[WANTED] > 0:
             return int(now)
         clock[NOW] = now

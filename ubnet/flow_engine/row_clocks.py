@@ -29,17 +29,17 @@ from .state import (
     BLOCK_BITS,
     CHANGED_LINKS,
     I8,
+    LISTED_LINKS,
     LOWEST,
     NEVER,
     NEXT_END,
     NOW,
     PS_PER_S,
     REALLOCATIONS,
-    REGION,
-    REGION_FLOWS,
-    REGION_LINKS,
     STALE,
     STEPS,
+    SWEEP,
+    SWEPT_FLOWS,
     Int,
     Table,
 )
@@ -87,9 +87,9 @@ def reallocate_rows(clock: I8, flows: Table, hops: Table, links: Table, dense: A
         soonest = min(soonest, whole[END, whole[ORDER, k]])
     clock[NEXT_END] = soonest
     clock[LOWEST] = clock[STEPS]
-    clock[REGION] += 1
-    clock[REGION_FLOWS] = 0
-    clock[REGION_LINKS] = 0
+    clock[SWEEP] += 1
+    clock[SWEPT_FLOWS] = 0
+    clock[LISTED_LINKS] = 0
     clock[CHANGED_LINKS] = 0
 
 

@@ -29,7 +29,6 @@ from .state import (
     CRAMPED,
     I8,
     LOWEST,
-    MOST_EQUAL,
     MOST_SHARES,
     NOW,
     ODD_FLOWS,
@@ -115,7 +114,11 @@ def start_in_rows(
     for k in range(n):
         for h in range(flows[lists[k].batch].first_hop, flows[lists[k].batch + 1].first_hop):
             column = links[hops[h].link].column
-            if column < 0 or open_then[0, column] + MOST_EQUAL > MOST_SHARES:
+            if column < 0:
+                clock[UNFIT] = 1
+                continue
+            open_then[0, column] += hops[h].share
+            if open_then[0, column] > MOST_SHARES:
                 clock[UNFIT] = 1
             elif whole[SLOT, column] + links[hops[h].link].crowd > whole[SLOT_END, column]:
                 clock[UNFIT] = CRAMPED if clock[UNFIT] == 0 else clock[UNFIT]
@@ -129,7 +132,7 @@ def start_in_rows(
         _lower(clock, flows, hops, links, dense, flow)
         for h in range(flows[flow].first_hop, flows[flow + 1].first_hop):
             column = links[hops[h].link].column
-            for snapshot in range(clock[LOWEST] // STRIDE + 1):
+            for snapshot in range(1, clock[LOWEST] // STRIDE + 1):
                 open_then[snapshot, column] += hops[h].share
             if whole[PLACE, column] < whole[PLACE, row]:
                 row = column

@@ -124,6 +124,7 @@ def work_dense(engine: tuple[Any, ...], dense: tuple[Any, ...], limit_ps: Int, u
             now = hold_back_rows(clock, lists, dense)
         if clock[WAITING] > 0:
             now = min(now, lists[0].waiting_ps)
+        now = max(clock[NOW], now)  # ends that waited are not in the past
         if now > limit_ps or now == NEVER or until == NO_EVENT:
             return int(now)
         clock[NOW] = now
@@ -137,12 +138,14 @@ def work_dense(engine: tuple[Any, ...], dense: tuple[Any, ...], limit_ps: Int, u
             return int(now)
         clock[REPORTED] = 0
     unpack_rows(clock, flows, lists, blocks, dense)
+    for link in range(len(links)):
+        links[link].held = 0  # the filling that comes next counts anew, but for busy links alone
     clock[DENSE] = 0
     clock[MISSES] = 0
     if clock[UNFIT] == CRAMPED:
-        clock[MISSES] = 2  # the next large region leads back
+        clock[MISSES] = 2  # the next sweep given up leads back
     elif clock[UNFIT] != 0:
         clock[MISSES] = -64  # such flows may well come again
     clock[UNFIT] = 0
-    clock[WAIT] = 1  # a filling in full sets what the regions need
+    clock[WAIT] = 1  # a filling sets what sweeps need
     return 0

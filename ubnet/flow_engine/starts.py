@@ -48,7 +48,7 @@ def start_due(
                 stay += 1
         entered = stay
     sort_batch(clock, flows, lists, entered)
-    # So many that all are allocated anew: no region is needed.
+    # So many that all are allocated anew: nothing is noted for a sweep.
     alone = 4 * entered <= clock[ACTIVE] + entered
     if not alone:
         clock[WAIT] = max(1, clock[WAIT])

@@ -35,13 +35,13 @@ EPOCH = 8
 EVENTS = 9
 REALLOCATIONS = 10
 TOUCHED = 11
-REGIONS = 12  # re-allocations that were done in a region
-REGION = 13  # the number of the present region
-REGION_FLOWS = 14
-REGION_LINKS = 15
+SWEEPS = 12  # re-allocations that were done by a sweep
+SWEEP = 13  # the number of the present one
+SWEPT_FLOWS = 14
+LISTED_LINKS = 15
 HOPS = 16  # of all active flows
-MISSES = 17  # regions that grew too large, in a row
-WAIT = 18  # re-allocations to do in full before the next region is tried
+MISSES = 17  # sweeps that were given up, in a row
+WAIT = 18  # re-allocations to fill anew before the next sweep is tried
 CHANGED_LINKS = 19
 ODD_FLOWS = 20  # active ones with a weight, a cap or a share of their own
 WANTED = 21  # columns that a dense matrix would need; 0: none is wanted
@@ -50,6 +50,7 @@ COLUMNS = 23  # of the matrix
 STEPS = 24  # rows frozen by the last filling
 LOWEST = 25  # the first of them that has changed since
 UNFIT = 26  # 1: flows have started that do not fit into rows; CRAMPED: only for lack of slots
+CRAMPED = -1
 CROWD = 27  # active flows when the dense regime began
 ROWS = 28  # of the table of flows: those of ended flows are cleared out at times
 EDGES_USED = 29
@@ -63,7 +64,7 @@ LOOKED = 36  # hops that the present sweep has looked at
 CAPPED = 37  # active flows with a cap
 FIRST_BLOCK = 38  # of those in which flows end next, and the last
 LAST_BLOCK = 39
-CLOCK_FIELDS = 42
+CLOCK_FIELDS = 40
 
 BLOCK_BITS = 5  # active flows in blocks of 32, each with its first end
 ELSEWHERE = -2
@@ -71,17 +72,18 @@ ELSEWHERE = -2
 # What a link does at its level.
 STOP = 0
 LET_RISE = 1  # those that it holds back: others may stop them before it does
-LIFT = 2  # them, to its new level: it is the only one that lets any rise
+# Give those that it holds back all that the others leave, in one step: where none of them rises yet
+# and no flow has a cap.
+LIFT = 2
 
 # What `work` does.
-CRAMPED = -1
 NO_EVENT = 0
 ALL_EVENTS = 1
 WATCHED_END = 2
 # The dense matrix holds sums of whole shares in two bytes.
 MOST_EQUAL = 64.0
 MOST_SHARES = 32_000.0
-# Of a heap. Ids and counts that are passed on are int64 from the start here and below: Numba
+# Of a heap. Ids and counts that are passed on are int64 from the start in all of this folder: Numba
 # compiles a kernel once more for each literal and each width of integer it is called with.
 TOP = np.int64(0)
 RECENT = 256  # recently used instants of the waiting queue; a power of two
@@ -94,7 +96,7 @@ FLOWS = [  # two cache lines
     ("rate", "f8"),  # bytes/s
     ("first_hop", "i8"),  # the next flow's is where its hops end
     ("stopped_by", "i4"),  # the full link that holds it back, or -1: its own cap
-    ("inside", "i4"),  # the last region that it was part of
+    ("inside", "i4"),  # the last sweep that may change its rate
     ("open_in", "i4"),  # the filling in which it still rises
     ("position", "i4"),  # among the active ones, or -1
     ("left", "f8"),  # bytes left at `since_ps`
@@ -144,9 +146,9 @@ LINKS = [  # three cache lines
     ("first_hop", "i4"),
     ("first_own", "i4"),
     ("crowd", "i4"),  # its active flows
-    ("touched", "i4"),  # the last region that it was part of
-    ("left_in", "i4"),  # the last region before which a flow left it
-    ("held", "i4"),  # flows that it holds back, those of the region apart
+    ("touched", "i4"),  # the last sweep that looked at it
+    ("left_in", "i4"),  # the last sweep before which a flow left it
+    ("held", "i4"),  # flows that it holds back, those that the sweep may change apart
     ("then", "i4"),  # what it does at `stop_level`
     ("queued", "f8"),  # the lowest level in the heap that stands for it
     ("weight", "f8"),  # the most that `open_weight` was since it was summed up
@@ -155,8 +157,8 @@ LINKS = [  # three cache lines
     ("position", "i4"),  # among the busy links
     ("column", "i4"),  # of the dense matrix, or -1
     ("busy", "i4"),  # column of the busy links
-    ("region", "i4"),  # column of the region's links
-    ("listed", "i4"),  # 1 while it is one of the region's links
+    ("to_look_at", "i4"),  # column of the links whose level is to be found anew
+    ("listed", "i4"),  # 1 while it is one of these
     ("room", "3i8"),  # to three cache lines
 ]
 LISTS = [  # columns of flow ids, and of what goes with them
@@ -164,7 +166,7 @@ LISTS = [  # columns of flow ids, and of what goes with them
     ("waiting_ps", "i8"),
     ("waiting", "i4"),
     ("active", "i4"),
-    ("region", "i4"),
+    ("swept", "i4"),  # flows whose rate the sweep may change
     ("batch", "i4"),
     ("reported", "i8"),  # numbers
 ]

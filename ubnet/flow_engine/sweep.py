@@ -17,21 +17,21 @@ from .state import (
     I8,
     LET_RISE,
     LIFT,
+    LISTED_LINKS,
     LOOKED,
     ODD_FLOWS,
-    REGION_FLOWS,
-    REGION_LINKS,
     SAME_LEVEL,
     STOP,
     SUMS,
+    SWEPT_FLOWS,
     TOP,
     TOUCHED,
     Int,
     Table,
 )
 
-# Hops that a sweep may look at where rows could be filled instead: these take as long as one for
-# each so many fields of the matrix, and a sweep of FEW_HOPS is not worth it.
+# Where rows could be filled instead, a sweep may look at one hop for every FIELDS_A_HOP fields of
+# their matrix, which take as long, and at FEW_HOPS in any case.
 FIELDS_A_HOP = 64
 FEW_HOPS = 512
 
@@ -154,8 +154,8 @@ def _stop(
 @inner_kernel
 def _look(clock: I8, flows: Table, hops: Table, links: Table, levels: Table, waiting: Int) -> Int:
     """Find the levels of the links on the list; return how many levels wait in the heap then."""
-    for k in range(clock[REGION_LINKS]):
-        link = np.int64(links[k].region)
+    for k in range(clock[LISTED_LINKS]):
+        link = np.int64(links[k].to_look_at)
         links[link].listed = 0
         level = own_level(clock, flows, hops, links, link, -1.0)
         links[link].stop_level = level
@@ -163,7 +163,7 @@ def _look(clock: I8, flows: Table, hops: Table, links: Table, levels: Table, wai
             links[link].queued = level
             raise_level(levels, waiting, level, link)
             waiting += 1
-    clock[REGION_LINKS] = 0
+    clock[LISTED_LINKS] = 0
     return waiting
 
 
@@ -186,8 +186,8 @@ def _begin_sweep(clock: I8, flows: Table, links: Table, lists: Table, levels: Ta
     clock[EPOCH] += 1
     clock[LOOKED] = 0
     waiting = np.int64(0)
-    for k in range(clock[REGION_FLOWS]):
-        flow = np.int64(lists[k].region)
+    for k in range(clock[SWEPT_FLOWS]):
+        flow = np.int64(lists[k].swept)
         flows[flow].open_in = clock[EPOCH]
         if flows[flow].cap < np.inf:
             raise_level(levels, waiting, flows[flow].cap / flows[flow].weight, -1 - flow)
@@ -242,6 +242,6 @@ def sweep(
                 waiting = _let_rise(clock, flows, hops, links, lists, levels, waiting, of)
             else:
                 _stop(clock, flows, hops, links, lists, of, last)
-    for k in range(clock[REGION_FLOWS]):
-        set_rate(clock, flows, links, lists, blocks, lists[k].region)
+    for k in range(clock[SWEPT_FLOWS]):
+        set_rate(clock, flows, links, lists, blocks, lists[k].swept)
     return True

@@ -31,7 +31,7 @@ def fresh_engine(capacity: F8, tolerance: float) -> Engine:
     engine.links.first_hop[:] = -1
     engine.recent.bucket[:] = -1
     engine.clock[state.NEXT_END] = state.NEVER
-    engine.clock[state.REGION] = 1
+    engine.clock[state.SWEEP] = 1
     engine.clock[state.SUMS] = 1
     engine.clock[state.TOLERANCE] = round(tolerance * 1e9)
     return engine
