@@ -1,7 +1,7 @@
 """What no allocation can beat: the busiest resource, and the longest chain of flows that wait.
 
 The engine is checked against these. Ends are whole picoseconds: where flows follow each other, each
-may end half a picosecond early, and a makespan lie below the bounds by so much. More would be a bug.
+may end half a picosecond early, and a makespan lie below the bounds by that. More would be a bug.
 """
 
 from typing import NamedTuple

@@ -2,7 +2,7 @@
 
 Numba compiles one kernel at a time in a process and keeps what it has compiled on disk, for every
 later run and for other processes. So a helper compiles the engine's clockwork, the largest part,
-while this process compiles what it takes to post flows and to check payloads.
+while this process compiles what it takes to check payloads, to make schedules and to post flows.
 """
 
 import os
@@ -12,7 +12,14 @@ from pathlib import Path
 
 import ubnet
 
-CLOCKWORK = "from ubnet.flowsim import FlowSim; FlowSim([1.0]).run()"
+CLOCKWORK = """
+import numpy as np
+from ubnet.flow_engine.clearing import clear_ended
+from ubnet.flow_engine.tables import fresh_engine
+from ubnet.flowsim import FlowSim
+FlowSim([1.0]).run()
+clear_ended(tuple(fresh_engine(np.ones(1), 0.0)))
+"""
 
 
 def compile_ahead() -> None:
@@ -30,7 +37,7 @@ def compile_ahead() -> None:
     with subprocess.Popen(command, env=variables, stderr=subprocess.DEVNULL) as helper:
         try:
             _post_and_check()
-            _build_and_clear()
+            _build()
         except BaseException:
             helper.terminate()
             raise
@@ -57,16 +64,14 @@ def _post_and_check() -> None:
         Experts(tokens=1).run(way, op, 2).wrong()
 
 
-def _build_and_clear() -> None:
-    """Make a schedule that is long enough for portions, post it, and clear tables out."""
+def _build() -> None:
+    """Make a schedule that is long enough for portions, and post it."""
     import numpy as np
 
     from ubnet.cli.options import DEFAULT_FABRIC
     from ubnet.collectives import OPERATIONS
     from ubnet.collectives.choice import made
     from ubnet.fabrics import load_fabric
-    from ubnet.flow_engine.clearing import clear_ended
-    from ubnet.flow_engine.tables import fresh_engine
     from ubnet.flowsim import FlowSim
     from ubnet.memory import capacity_with_memory
     from ubnet.portions import LEAST, Portions
@@ -79,4 +84,3 @@ def _build_and_clear() -> None:
     flows = schedule_flows(schedule, fabric, places, 4, transport)
     Portions.of(flows)
     FlowSim(capacity_with_memory(fabric)).post(**flows.post_arguments())
-    clear_ended(tuple(fresh_engine(np.ones(1), 0.0)))

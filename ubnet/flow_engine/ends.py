@@ -122,7 +122,7 @@ def note_held(clock: I8, end: Int) -> None:
         clock[LONGEST_HELD] = max(clock[LONGEST_HELD], clock[NOW] - end)
 
 
-@inlined_kernel
+@inner_kernel
 def end_due(
     clock: I8,
     flows: Table,

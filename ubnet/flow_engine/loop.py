@@ -5,7 +5,7 @@ It takes all events of an instant, applies them, re-allocates once, and finds th
 
 from typing import Any
 
-from ubnet.jit import inlined_kernel, inner_kernel, kernel
+from ubnet.jit import inner_kernel, kernel
 
 from .ends import end_due, find_next_end, hold_back
 from .fill import fill
@@ -62,7 +62,7 @@ def _want_dense(clock: I8, hops: Table, links: Table) -> None:
         clock[WANTED] = columns
 
 
-@inlined_kernel
+@inner_kernel
 def _reallocate(
     clock: I8, flows: Table, hops: Table, links: Table, lists: Table, levels: Table, blocks: Table
 ) -> None:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ubnet.jit import inlined_kernel
+from ubnet.jit import inner_kernel
 
 from .active import activate
 from .ends import finish
@@ -11,7 +11,7 @@ from .state import ACTIVE, EVENTS, I8, NOW, WAIT, WAITING, Int, Table
 from .waiting import pop_waiting
 
 
-@inlined_kernel
+@inner_kernel
 def start_due(
     clock: I8,
     flows: Table,
