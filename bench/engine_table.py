@@ -24,7 +24,8 @@ from rich.table import Table
 from tests.instances import all_to_all, poisson
 from tests.naive import compiled, naive_flows
 from ubnet.bounds import lower_bounds
-from ubnet.flowsim import FlowSim, simulate_flows
+from ubnet.flow_ends import simulate_flows
+from ubnet.flowsim import FlowSim
 
 Workload = dict[str, Any]
 

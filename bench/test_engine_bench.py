@@ -9,7 +9,8 @@ import pytest
 
 from tests.instances import all_to_all, poisson
 from tests.naive import compiled, naive_flows
-from ubnet.flowsim import FlowSim, simulate_flows
+from ubnet.flow_ends import simulate_flows
+from ubnet.flowsim import FlowSim
 
 WORKLOADS = {
     "a2a_uni_dmodk_384": lambda: all_to_all("uni", "dmodk", 384),

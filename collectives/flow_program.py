@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ubnet.fabric import Floats, Ints
+from ubnet.flow_ends import simulate_flows
 from ubnet.flow_kinds import FlowKinds
-from ubnet.flowsim import simulate_flows
 from ubnet.schedule_flows import ScheduleFlows
 from ubnet.timing import lower_bound
 from ubnet.transport import FlowColumns

@@ -5,7 +5,7 @@ import pytest
 
 from tests.instances import all_to_all, random_instance
 from ubnet.bounds import lower_bounds
-from ubnet.flowsim import simulate_flows
+from ubnet.flow_ends import simulate_flows
 
 
 @pytest.mark.parametrize("block", range(5))

@@ -7,7 +7,7 @@ import pytest
 
 from ubnet.errors import NoRoute, OptionError
 from ubnet.fabrics import fabric_names, load_fabric
-from ubnet.flowsim import simulate_flows
+from ubnet.flow_ends import simulate_flows
 from ubnet.survey import count_cables, node_uplinks
 from ubnet.topologies.constants import CONSTANTS
 

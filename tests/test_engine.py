@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from tests.instances import all_to_all, clos, random_instance
 from tests.lp import lp_rates
 from tests.naive import compiled, naive_flows
-from ubnet.flowsim import FlowSim, simulate_flows
+from ubnet.flow_ends import simulate_flows
+from ubnet.flowsim import FlowSim
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,8 @@ from tests.drawn_instances import LINKS, Instance, crowds, instances, moments
 from tests.lp import lp_rates
 from tests.naive import compiled, naive_flows
 from tests.test_engine import assert_equal_ends
-from ubnet.flowsim import FlowSim, simulate_flows
+from ubnet.flow_ends import simulate_flows
+from ubnet.flowsim import FlowSim
 
 
 @pytest.fixture(scope="module")

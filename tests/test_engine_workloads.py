@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from tests.instances import all_to_all, poisson
-from ubnet.flowsim import FlowSim, simulate_flows
+from ubnet.flow_ends import simulate_flows
+from ubnet.flowsim import FlowSim
 
 # Name: inputs, makespan in ms, mean completion in us; peers agree on them to 1e-7.
 KNOWN = {

@@ -9,7 +9,8 @@ from tests.instances import all_to_all, random_instance
 from tests.naive import compiled, naive_flows
 from tests.test_engine import assert_equal_ends
 from tests.test_flowsim import rows
-from ubnet.flowsim import FlowSim, simulate_flows
+from ubnet.flow_ends import simulate_flows
+from ubnet.flowsim import FlowSim
 
 
 @pytest.fixture(scope="module")
@@ -154,7 +155,7 @@ def test_memory_of_a_long_program_is_an_end_for_each_flow():
     for _ in range(3000):
         sim.post([1000, 10], [0, 1, 2], [0, 0], dep_ptr=[0, 0, 1], dep=[sim.size])
         sim.run()
-    tables = [table for table in sim._tables if table is not sim._engine.ends]
+    tables = [table for table in sim._driver.engine if table is not sim._driver.engine.ends]
     assert sum(table.nbytes for table in tables) < 150_000
     assert (np.diff(sim.finish_ps) > 0).all()
 

@@ -9,8 +9,9 @@ from tests.instances import random_instance
 from tests.test_portions import FABRIC, flows_of
 from ubnet.collectives import build
 from ubnet.errors import FlowError
+from ubnet.flow_ends import simulate_flows
 from ubnet.flow_kinds import FlowKinds, find_kinds
-from ubnet.flowsim import FlowSim, simulate_flows
+from ubnet.flowsim import FlowSim
 from ubnet.memory import capacity_with_memory
 
 BY_KIND = ("start_ps", "nbytes", "weight", "rate_cap", "startup_ps")

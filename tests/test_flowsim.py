@@ -5,7 +5,8 @@ import pytest
 
 from tests.instances import all_to_all, random_instance
 from ubnet.errors import FlowError
-from ubnet.flowsim import FlowSim, simulate_flows
+from ubnet.flow_ends import simulate_flows
+from ubnet.flowsim import FlowSim
 
 COLUMNS = ("weight", "rate_cap", "startup_ps")
 SHORT = np.arange(12, 24)  # links of flows that end soon

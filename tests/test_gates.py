@@ -16,7 +16,8 @@ from tests.test_equal_flows import repeated
 from tests.test_flowsim import rows
 from ubnet.bounds import lower_bounds
 from ubnet.errors import FlowError
-from ubnet.flowsim import FlowSim, simulate_flows
+from ubnet.flow_ends import simulate_flows
+from ubnet.flowsim import FlowSim
 
 
 @pytest.fixture(scope="module")
@@ -141,7 +142,7 @@ def test_gates_outlive_the_rows_of_flows_that_have_ended():
     for _ in range(40):  # short ones come and go, and their rows are cleared out
         sim.post(np.full(100, 10), np.arange(101), np.zeros(100, np.int64))
         sim.run_until(sim.now_ps + 2_000_000)
-    assert len(sim._engine.flows) < 1000
+    assert len(sim._driver.engine.flows) < 1000
     sim.run()
     ends = sim.finish_ps
     assert ends[gated] == ends[last] + 1_000_000
@@ -155,7 +156,7 @@ def test_gates_of_another_length_are_refused():
 SCRIPT = """
 import json, sys
 from tests.test_gates import gated_instance
-from ubnet.flowsim import simulate_flows
+from ubnet.flow_ends import simulate_flows
 ends = [simulate_flows(**gated_instance([56, seed])).tolist() for seed in range(20)]
 json.dump(ends, sys.stdout)
 """

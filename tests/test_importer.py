@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from ubnet.fabrics import load_fabric
-from ubnet.flowsim import FlowSim, simulate_flows
+from ubnet.flow_ends import simulate_flows
+from ubnet.flowsim import FlowSim
 
 ROOT = Path(__file__).parents[1]
 EXAMPLE = ROOT / "examples" / "foreign_loop.py"

@@ -80,7 +80,7 @@ def test_an_index_cut_short_is_a_miss(tmp_path, left):
 
 
 def test_kernels_of_the_engine_take_no_classes_of_ours():
-    importlib.import_module("ubnet.flowsim").simulate_flows([1e9], 0, [1], [0, 1], [0])
+    importlib.import_module("ubnet.flow_ends").simulate_flows([1e9], 0, [1], [0, 1], [0])
     for module, name in (("loop", "work"), ("posting", "enqueue")):
         found = getattr(importlib.import_module(f"ubnet.flow_engine.{module}"), name)
         for signature in getattr(found, "signatures", ()):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests.instances import all_to_all, random_instance
-from ubnet.flowsim import simulate_flows
+from ubnet.flow_ends import simulate_flows
 from ubnet.link_report import report_links
 
 

@@ -56,7 +56,7 @@ def test_a_ring_enters_in_as_many_portions_as_were_asked_for():
     engine = FlowSim(capacity_with_memory(FABRIC))
     portions.run(flows, engine)
     assert engine.size == flows.operations + flows.passes
-    assert len(engine._engine.flows) < engine.size  # rows were used again
+    assert len(engine._driver.engine.flows) < engine.size  # rows were used again
 
 
 @pytest.mark.parametrize("seed", range(40))

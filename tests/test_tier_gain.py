@@ -5,7 +5,8 @@ import pytest
 
 from tests.instances import all_to_all, random_dependencies, random_instance
 from ubnet.errors import FlowError
-from ubnet.flowsim import FlowSim, simulate_flows
+from ubnet.flow_ends import simulate_flows
+from ubnet.flowsim import FlowSim
 from ubnet.level_rise import rate_rise
 from ubnet.tier_gain import AGREED, tier_gains
 

@@ -5,7 +5,8 @@ import pytest
 
 from tests.instances import all_to_all, poisson, random_instance
 from ubnet.errors import FlowError
-from ubnet.flowsim import FlowSim, simulate_flows
+from ubnet.flow_ends import simulate_flows
+from ubnet.flowsim import FlowSim
 
 
 def test_ends_within_the_tolerance_wait_for_the_last_of_them():

@@ -8,8 +8,8 @@ from ubnet import idle_time
 from ubnet.errors import FabricError, NoRoute, OptionError
 from ubnet.fabric import Fabric
 from ubnet.fabrics import load_fabric
+from ubnet.flow_ends import simulate_flows
 from ubnet.flow_engine import state
-from ubnet.flowsim import simulate_flows
 from ubnet.idle_time import choose_transport, idle_times
 from ubnet.transfer import transfer_time
 

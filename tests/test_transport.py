@@ -6,7 +6,7 @@ import pytest
 from ubnet.errors import FabricError, NoRoute, OptionError
 from ubnet.fabric import FAR, NODE
 from ubnet.fabrics import load_fabric
-from ubnet.flowsim import simulate_flows
+from ubnet.flow_ends import simulate_flows
 from ubnet.transport import Transport, ideal_transports
 
 MIB = 1 << 20

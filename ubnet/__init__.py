@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from ubnet.fabric_graph import from_networkx as from_networkx
     from ubnet.fabric_graph import to_networkx as to_networkx
     from ubnet.fabrics import load_fabric as load_fabric
+    from ubnet.flow_ends import simulate_flows as simulate_flows
     from ubnet.flowsim import FlowSim as FlowSim
-    from ubnet.flowsim import simulate_flows as simulate_flows
     from ubnet.launch import compute as compute
     from ubnet.launch import run as run
     from ubnet.link_report import report_links as report_links
@@ -31,7 +31,7 @@ _NAMES = {
     "load_fabric": "ubnet.fabrics",
     "report_links": "ubnet.link_report",
     "run": "ubnet.launch",
-    "simulate_flows": "ubnet.flowsim",
+    "simulate_flows": "ubnet.flow_ends",
     "tier_gains": "ubnet.tier_gain",
     "to_networkx": "ubnet.fabric_graph",
     "transfer_time": "ubnet.transfer",

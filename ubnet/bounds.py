@@ -9,10 +9,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ubnet.column import numbers
 from ubnet.compressed_rows import owners
 from ubnet.fabric import Floats, Ints
-from ubnet.flowcheck import integers, numbers, pointers, reals, truths
 from ubnet.jit import kernel
+from ubnet.posted_flows import PostedFlows
 from ubnet.units import PS_PER_S
 
 
@@ -71,28 +72,26 @@ def lower_bounds(
     Bounds(busiest_ps=2000000, link=0, chain_ps=2000000)
     """
     rates = np.atleast_1d(numbers("capacity", capacity))
-    link = integers("route_link", route_link)
-    ptr = pointers("route_ptr", route_ptr, None, len(link))
-    n = len(ptr) - 1
-    reals("weight", 1.0 if weight is None else weight, n)  # it has no part in any bound
-    share = np.broadcast_to(
-        reals("route_share", 1.0 if route_share is None else route_share, len(link)), len(link)
-    )
-    flow = owners(ptr)
-    size = np.broadcast_to(integers("nbytes", nbytes, n), n)
-    cap = np.broadcast_to(reals("rate_cap", np.inf if rate_cap is None else rate_cap, n), n)
-    start = np.broadcast_to(integers("start_ps", start_ps, n), n)
-    startup = np.broadcast_to(integers("startup_ps", 0 if startup_ps is None else startup_ps, n), n)
-    alone = cap.copy()
+    flows = PostedFlows.read(
+        start_ps,
+        nbytes,
+        route_ptr,
+        route_link,
+        route_share,
+        weight,
+        rate_cap,
+        dep_ptr,
+        dep,
+        startup_ps,
+        gate,
+    ).in_full()
+    link, share, flow = flows.route_link, flows.route_share, owners(flows.route_ptr)
+    alone = flows.rate_cap.copy()
     np.minimum.at(alone, flow, rates[link] / share)
-    moving = np.where(np.isinf(alone), 0.0, size / alone * PS_PER_S)
-    deps = integers("dep", () if dep is None else dep)
-    waits = pointers(
-        "dep_ptr", np.zeros(n + 1, np.int64) if dep_ptr is None else dep_ptr, n, len(deps)
-    )
-    gates = np.broadcast_to(truths("gate", False if gate is None else gate, len(deps)), len(deps))
-    end = chain_ends(start + startup, startup + np.zeros(n, np.int64), moving, waits, deps, gates)
-    busiest, which = _busiest(rates, link, flow, share, size, start + startup)
+    moving = np.where(np.isinf(alone), 0.0, flows.nbytes / alone * PS_PER_S)
+    entry = flows.start_ps + flows.startup_ps
+    end = chain_ends(entry, flows.startup_ps, moving, flows.dep_ptr, flows.dep, flows.gate)
+    busiest, which = _busiest(rates, link, flow, share, flows.nbytes, entry)
     return Bounds(busiest, which, int(end.max(initial=0)))
 
 

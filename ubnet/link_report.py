@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ubnet.bounds import Bounds, lower_bounds
-from ubnet.flowcheck import check_names, numbers
+from ubnet.column import numbers
 from ubnet.flowsim import FlowSim
+from ubnet.posted_flows import check_names
 from ubnet.units import PS_PER_S
 
 Floats = NDArray[np.float64]

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from ubnet.fabric import Fabric
-from ubnet.flowcheck import HORIZON_PS
+from ubnet.flow_faults import HORIZON_PS
 from ubnet.idle_time import ROUND_UP, idle_rates
 from ubnet.transport import FlowColumns, Transport
 from ubnet.units import PS_PER_S

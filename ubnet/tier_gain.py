@@ -5,20 +5,22 @@ each flow has served more; where a flow ends it moves the event, and an event th
 what the others serve by the step of their rates.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ubnet.bounds import lower_bounds
+from ubnet.column import numbers
 from ubnet.errors import FlowError
+from ubnet.flow_ends import simulate_flows
 from ubnet.flow_engine.moving import Active
-from ubnet.flowcheck import check_names, numbers
-from ubnet.flowsim import FlowSim, simulate_flows
+from ubnet.flowsim import FlowSim
 from ubnet.jit import kernel
 from ubnet.level_rise import rate_rise
+from ubnet.posted_flows import PostedFlows, check_names
 from ubnet.units import PS_PER_S
 
 Floats = NDArray[np.float64]
@@ -100,31 +102,6 @@ def _gain(makespan_ps: int, slope_ps: float, saved_ps: int) -> Gain:
     return Gain(slope_ps / makespan_ps, saved_ps / makespan_ps / STEP, off)
 
 
-@dataclass(frozen=True)
-class _Waits:
-    """What starts of flows depend on: the columns of `ubnet.simulate_flows`, a row a flow."""
-
-    start_ps: Ints
-    startup_ps: Ints
-    ptr: Ints
-    dep: Ints
-    gate: NDArray[np.bool_]
-
-    @classmethod
-    def of(cls, columns: Mapping[str, Any], flows: int) -> Self:
-        """Return them with one value a row; they have been checked."""
-
-        given = {name: column for name, column in columns.items() if column is not None}
-        dep = np.asarray(given.get("dep", ()), np.int64)
-        return cls(
-            np.full(flows, given["start_ps"], np.int64),
-            np.full(flows, given.get("startup_ps", 0), np.int64),
-            np.full(flows + 1, given.get("dep_ptr", 0), np.int64),
-            dep,
-            np.full(len(dep), given.get("gate", False), np.bool_),
-        )
-
-
 class _Sweep:
     """A run that carries along, for each tier, what all served and all ends gain by its speed.
 
@@ -137,7 +114,7 @@ class _Sweep:
         self.capacity = rates
         self.more = rates[:, None] * is_in
         flows, self.tiers = self.sim.size, is_in.shape[1]
-        self.waits = _Waits.of(columns, flows)
+        self.waits = PostedFlows.read(**columns).in_full()
         self.finish = np.full(flows, -1, np.int64)
         self.rate = np.zeros(flows)  # of the interval that ended last
         self.flowing = np.zeros(0, np.int64)  # the flows that have one
@@ -181,7 +158,7 @@ class _Sweep:
         starts = np.zeros((len(flows), self.tiers))
         w = self.waits
         write_starts(
-            flows, w.start_ps, w.startup_ps, w.ptr, w.dep, w.gate, self.finish, self.end, starts
+            flows, w.start_ps, w.startup_ps, w.dep_ptr, w.dep, w.gate, self.finish, self.end, starts
         )
         return starts
 

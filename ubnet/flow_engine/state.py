@@ -1,6 +1,6 @@
 """What the flow engine knows: places of its clock, columns of its tables.
 
-State is handed from kernel to kernel as tables of rows; `ubnet.flowsim` makes and lengthens them.
+State is handed from kernel to kernel as tables of rows; `tables` makes and lengthens them.
 """
 
 from typing import Any, NamedTuple

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ubnet.errors import OptionError
-from ubnet.flowcheck import HORIZON_PS
+from ubnet.flow_faults import HORIZON_PS
 from ubnet.units import PS_PER_S
 
 Ints = NDArray[np.int64]
