@@ -1,8 +1,8 @@
 """The first run after an installation: kernels are compiled in two processes at once.
 
 Numba compiles one kernel at a time in a process and keeps what it has compiled on disk, for every
-later run and for other processes. So a helper compiles the engine's clockwork, the largest part,
-while this process compiles what it takes to check payloads, to make schedules and to post flows.
+later run and for other processes. So a second process compiles the engine's clockwork, the largest
+part, while this one compiles what it takes to check payloads, to make schedules and to post flows.
 """
 
 import os
@@ -34,12 +34,12 @@ def compile_ahead() -> None:
     command = [sys.executable, "-P", "-c", CLOCKWORK]
     paths = [str(Path(ubnet.__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
     variables = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, paths))}
-    with subprocess.Popen(command, env=variables, stderr=subprocess.DEVNULL) as helper:
+    with subprocess.Popen(command, env=variables, stderr=subprocess.DEVNULL) as second:
         try:
             _post_and_check()
             _build()
         except BaseException:
-            helper.terminate()
+            second.terminate()
             raise
 
 

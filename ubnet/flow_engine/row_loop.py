@@ -14,7 +14,6 @@ from .rows import END, LINK, MOVED, ORDER, PLACE, SLACK, SLOT, SLOT_END, SPARE_S
 from .starts import start_due
 from .state import (
     ACTIVE,
-    COLUMNS,
     CRAMPED,
     CROWD,
     DENSE,
@@ -50,7 +49,6 @@ def _build_rows(
     """Sort the active flows into rows by what holds them back, and the rows by level."""
     _, reals, whole, free_then, open_then = dense[:5]
     now, n, slots = clock[NOW], len(reals[0]), np.int64(0)
-    clock[COLUMNS] = n
     clock[CROWD] = clock[ACTIVE]
     clock[SUMS] += 1
     for link in range(len(links)):
