@@ -119,7 +119,7 @@ def test_help_at_every_level(capsys):
 
 
 def test_wrong_results_end_with_status_1(monkeypatch, capsys):
-    monkeypatch.setattr("ubnet.cli.portions.replay_at", lambda *columns: None)
+    monkeypatch.setattr("ubnet.cli.tiles.replay_at", lambda *columns: None)
     assert run_command(["bench", "alltoall", "--ranks", "4", "--sizes", "1KiB", "--json"]) == 1
     out, err = capsys.readouterr()
     assert '"wrong": 1024' in out

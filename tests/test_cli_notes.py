@@ -72,7 +72,7 @@ def test_on_a_terminal_long_work_has_a_bar_below_that_of_the_rows(clock, capsys,
 def test_a_bench_of_real_bytes_tells_its_part(clock, capsys, monkeypatch):
     told = []
     monkeypatch.setattr(notes._Notes, "say", lambda self, text, done=0.0: told.append((text, done)))
-    arrays = "--ranks 8 --sizes 64MiB"  # some portions
+    arrays = "--ranks 8 --sizes 64MiB"  # some tiles
     for op in (
         f"all_reduce {arrays}",
         f"all_gather {arrays}",

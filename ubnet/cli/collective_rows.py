@@ -14,8 +14,8 @@ from ubnet.cli.inputs import Numbers, bench_dtype
 from ubnet.cli.memory import moves_bytes
 from ubnet.cli.notes import WITHOUT_BYTES, long_work
 from ubnet.cli.options import Way
-from ubnet.cli.portions import largest_portion, portions
 from ubnet.cli.sizes import note_empty
+from ubnet.cli.tiles import largest_tile, tiles
 from ubnet.collectives.build import build
 from ubnet.collectives.registry import OPERATIONS, Operation
 from ubnet.msccl_reader import scaled
@@ -165,19 +165,19 @@ class Collectives:
             self.payload,
             elements * dtype.itemsize,
             what,
-            least=largest_portion(schedule, dtype.itemsize),
+            least=largest_tile(schedule, dtype.itemsize),
         ):
             return None
         numbers = Numbers.for_sums(self.seed, dtype, call.ranks)
         wrong, arena, checked = 0, self._take_unused(), 0
         with long_work(f"moving {call.op} of {size}", WITHOUT_BYTES) as show:
-            for portion in portions(schedule, dtype.itemsize):
-                arena = Arena(portion.sizes, dtype, instead=arena)
-                arena.clear(*([SCRATCH] if portion.in_place else [OUTPUT, SCRATCH]))
-                fill_inputs(portion, arena, numbers)
-                portion.run(arena)
-                wrong += wrong_elements(call, portion, arena, numbers)
-                checked += int(portion.sizes[:, OUTPUT].sum())
+            for tile in tiles(schedule, dtype.itemsize):
+                arena = Arena(tile.sizes, dtype, instead=arena)
+                arena.clear(*([SCRATCH] if tile.in_place else [OUTPUT, SCRATCH]))
+                fill_inputs(tile, arena, numbers)
+                tile.run(arena)
+                wrong += wrong_elements(call, tile, arena, numbers)
+                checked += int(tile.sizes[:, OUTPUT].sum())
                 show(checked / max(int(schedule.sizes[:, OUTPUT].sum()), 1))
         if arena is not None:
             self._unused.append(arena)

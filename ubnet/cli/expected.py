@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ubnet.arena import Arena
 from ubnet.cli.inputs import Numbers, wrong_repeated
-from ubnet.cli.portions import Portion, Window
+from ubnet.cli.tiles import Tile, Window
 
 Ints = NDArray[np.int64]
 
@@ -82,11 +82,11 @@ class Call:
         return np.cumsum(self.sizes) - self.sizes
 
 
-def fill_inputs(portion: Portion, arena: Arena, numbers: Numbers) -> None:
-    """Give every rank the numbers that it sends in a portion."""
-    window = portion.inputs
+def fill_inputs(tile: Tile, arena: Arena, numbers: Numbers) -> None:
+    """Give every rank the numbers that it sends in a tile."""
+    window = tile.inputs
     for rank in map(int, arena.held):
-        values = arena.output(rank) if portion.in_place else arena.input(rank)
+        values = arena.output(rank) if tile.in_place else arena.input(rank)
         numbers.fill(values, rank, int(window.first[rank]), window.width, window.unit)
 
 
@@ -103,21 +103,21 @@ class Outputs(Protocol):
         ...
 
 
-def wrong_elements(call: Call, portion: Portion, arena: Outputs, numbers: Numbers) -> int:
+def wrong_elements(call: Call, tile: Tile, arena: Outputs, numbers: Numbers) -> int:
     """Count the elements of all outputs that differ from what the operation must leave there.
 
     Parameters
     ----------
     call : Call
         What was done.
-    portion : Portion
+    tile : Tile
         The part of it that was run.
     arena : Outputs
         The memory after it.
     numbers : Numbers
         What was in the inputs.
     """
-    window = portion.outputs
+    window = tile.outputs
     if call.op in SUMS:
         return _wrong_sums(call, window, arena, numbers)
     if call.op in PREFIXES:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from ubnet.arena import Arena
 from ubnet.cli.expected import Call, wrong_elements
 from ubnet.cli.inputs import Numbers
-from ubnet.cli.portions import whole
+from ubnet.cli.tiles import whole
 from ubnet.in_place import Placed, in_place, placed
 from ubnet.operation import INPUT, OUTPUT
 from ubnet.schedule import Schedule
@@ -67,9 +67,9 @@ def wrong_in_place(call: Call, schedule: Schedule, dtype: np.dtype[Any], numbers
         What the ranks send.
     """
     where = placed(schedule.sizes)
-    portion = whole(in_place(schedule, where))
-    arrays = OneArray(Arena(portion.sizes, dtype), schedule.sizes, where)
+    tile = whole(in_place(schedule, where))
+    arrays = OneArray(Arena(tile.sizes, dtype), schedule.sizes, where)
     for rank in map(int, arrays.held):
         numbers.fill(arrays.input(rank), rank)
-    portion.run(arrays.arena)
-    return wrong_elements(call, portion, arrays, numbers)
+    tile.run(arrays.arena)
+    return wrong_elements(call, tile, arrays, numbers)

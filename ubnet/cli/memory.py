@@ -20,7 +20,7 @@ def moves_bytes(payload: str, need: int, what: str, *, least: int | None = None)
     what : str
         What would be run, for the note.
     least : int, optional
-        Bytes of the buffers that stand at the same time, where it runs in portions.
+        Bytes of the buffers that stand at the same time, where it runs in tiles.
 
     Raises
     ------

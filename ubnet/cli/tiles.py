@@ -1,6 +1,6 @@
-"""A schedule in portions, so that running it on real bytes touches little memory at a time.
+"""A schedule in tiles, so that running it on real bytes touches little memory at a time.
 
-Schedules fall apart into portions which have nothing to do with each other in three ways. Where all
+Schedules fall apart into tiles that have nothing to do with each other in three ways. Where all
 offsets and counts are multiples of a unit, elements at different places within their units never
 meet. Where every operation goes from an input to an output, one destination does not see another's.
 And where every operation keeps its place in the buffer, one element does not see another.
@@ -19,11 +19,11 @@ from ubnet.cli.inputs import CONTIGUOUS
 from ubnet.replay import replay_at
 from ubnet.schedule import INPUT, JOIN, OUTPUT, SCRATCH, Schedule
 
-PORTION_BYTES = 32 << 20
-"""What a portion may take, as far as the schedule lets itself be divided."""
+TILE_BYTES = 32 << 20
+"""What a tile may take, as far as the schedule lets itself be divided."""
 
 MANY_OPERATIONS = 8
-"""By units each portion runs all operations: so much larger may it be."""
+"""By units each tile runs all operations: so much larger may it be."""
 
 Ints = NDArray[np.int64]
 Operations = tuple[NDArray[np.int8], Ints, Ints, Ints, Ints, Ints, Ints, Ints]
@@ -31,7 +31,7 @@ Operations = tuple[NDArray[np.int8], Ints, Ints, Ints, Ints, Ints, Ints, Ints]
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Which elements of a rank's whole buffer one of a portion's holds.
+    """Which elements of a rank's whole buffer one of a tile's holds.
 
     Its element ``p`` is number ``first[rank] + p // width * unit + p % width`` of the whole.
 
@@ -54,7 +54,7 @@ class Window:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Portion:
+class Tile:
     """A part of a schedule that can be run by itself, on buffers of what it touches.
 
     Attributes
@@ -85,8 +85,8 @@ class Portion:
         replay_at(arena, kind, start, end, count)
 
 
-def portions(schedule: Schedule, itemsize: int, limit: int = PORTION_BYTES) -> Iterator[Portion]:
-    """Divide a schedule into portions of about `limit` bytes; together they do all of it.
+def tiles(schedule: Schedule, itemsize: int, limit: int = TILE_BYTES) -> Iterator[Tile]:
+    """Divide a schedule into tiles of about `limit` bytes; together they do all of it.
 
     Parameters
     ----------
@@ -95,11 +95,11 @@ def portions(schedule: Schedule, itemsize: int, limit: int = PORTION_BYTES) -> I
     itemsize : int
         Bytes of an element.
     limit : int
-        Bytes of all buffers of a portion.
+        Bytes of all buffers of a tile.
 
     Yields
     ------
-    Portion
+    Tile
         The whole, where it is small enough or cannot be divided.
     """
     parts = -(-int(schedule.sizes.sum()) * itemsize // limit)
@@ -114,9 +114,9 @@ def portions(schedule: Schedule, itemsize: int, limit: int = PORTION_BYTES) -> I
         yield whole(schedule)
 
 
-def largest_portion(schedule: Schedule, itemsize: int, limit: int = PORTION_BYTES) -> int:
-    """Return the bytes of the buffers of the largest portion, without making all of them."""
-    return int(next(portions(schedule, itemsize, limit)).sizes.sum()) * itemsize
+def largest_tile(schedule: Schedule, itemsize: int, limit: int = TILE_BYTES) -> int:
+    """Return the bytes of the buffers of the largest tile, without making all of them."""
+    return int(next(tiles(schedule, itemsize, limit)).sizes.sum()) * itemsize
 
 
 def common_unit(schedule: Schedule) -> int:
@@ -131,7 +131,7 @@ def _all_one_hop(schedule: Schedule, moving: NDArray[np.bool_]) -> bool:
     return bool(hop[moving].all())
 
 
-def whole(schedule: Schedule) -> Portion:
+def whole(schedule: Schedule) -> Tile:
     """Return all of it; inputs that are only copied into the output are made there at once."""
     moving = schedule.kind != JOIN
     reading = moving & (schedule.src_buf == INPUT)
@@ -146,7 +146,7 @@ def whole(schedule: Schedule) -> Portion:
     chosen = np.flatnonzero(moving & ~reading) if in_place else np.flatnonzero(moving)
     off = schedule.src_off[chosen], schedule.dst_off[chosen], schedule.count[chosen]
     operations = _operations(schedule, chosen, *off)
-    return Portion(_trim_scratch(sizes, operations), nothing, nothing, in_place, operations)
+    return Tile(_trim_scratch(sizes, operations), nothing, nothing, in_place, operations)
 
 
 def _trim_scratch(sizes: Ints, operations: Operations) -> Ints:
@@ -164,7 +164,7 @@ def _trim_scratch(sizes: Ints, operations: Operations) -> Ints:
     return trimmed
 
 
-def _by_destination(schedule: Schedule, moving: NDArray[np.bool_], parts: int) -> Iterator[Portion]:
+def _by_destination(schedule: Schedule, moving: NDArray[np.bool_], parts: int) -> Iterator[Tile]:
     """Take some destinations at a time, and of every input what goes to them."""
     ranks = schedule.ranks
     for some in np.array_split(np.arange(ranks), min(parts, ranks)):
@@ -179,10 +179,10 @@ def _by_destination(schedule: Schedule, moving: NDArray[np.bool_], parts: int) -
         sizes[some, OUTPUT] = schedule.sizes[some, OUTPUT]
         columns = _operations(schedule, chosen, off - first[src], schedule.dst_off[chosen], count)
         inputs, outputs = map(Window.contiguous, (first, np.zeros(ranks, dtype=np.int64)))
-        yield Portion(sizes, inputs, outputs, False, columns)
+        yield Tile(sizes, inputs, outputs, False, columns)
 
 
-def _by_element(schedule: Schedule, moving: NDArray[np.bool_], parts: int) -> Iterator[Portion]:
+def _by_element(schedule: Schedule, moving: NDArray[np.bool_], parts: int) -> Iterator[Tile]:
     """Take some elements at a time, on all ranks."""
     for low, high in _pieces(int(schedule.sizes.max()), parts):
         start = np.maximum(schedule.src_off, low)
@@ -192,12 +192,12 @@ def _by_element(schedule: Schedule, moving: NDArray[np.bool_], parts: int) -> It
         off = start[chosen] - low
         window = Window.contiguous(np.full(schedule.ranks, low))
         columns = _operations(schedule, chosen, off, off, count[chosen])
-        yield Portion(sizes, window, window, False, columns)
+        yield Tile(sizes, window, window, False, columns)
 
 
 def _by_unit(
     schedule: Schedule, moving: NDArray[np.bool_], parts: int, unit: int
-) -> Iterator[Portion]:
+) -> Iterator[Tile]:
     """Take some places within every unit at a time, on all ranks and in all operations."""
     chosen = np.flatnonzero(moving)
     for low, high in _pieces(unit, parts):
@@ -208,7 +208,7 @@ def _by_unit(
         )
         window = Window(np.full(schedule.ranks, low), width, unit)
         columns = _operations(schedule, chosen, off, to, count)
-        yield Portion(schedule.sizes // unit * width, window, window, False, columns)
+        yield Tile(schedule.sizes // unit * width, window, window, False, columns)
 
 
 def _pieces(length: int, parts: int) -> Iterator[tuple[int, int]]:

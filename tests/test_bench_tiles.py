@@ -1,4 +1,4 @@
-"""Checks of bench results find what is wrong, and portions of a schedule do all of it."""
+"""Checks of bench results find what is wrong, and tiles of a schedule do all of it."""
 
 from dataclasses import replace
 
@@ -8,12 +8,12 @@ import pytest
 from ubnet.arena import Arena
 from ubnet.cli.expected import Call, fill_inputs, uneven_parts, wrong_elements
 from ubnet.cli.inputs import Numbers
-from ubnet.cli.portions import (
+from ubnet.cli.tiles import (
     MANY_OPERATIONS,
     _by_unit,
     common_unit,
-    largest_portion,
-    portions,
+    largest_tile,
+    tiles,
 )
 from ubnet.collectives.build import build
 from ubnet.collectives.registry import OPERATIONS
@@ -32,22 +32,22 @@ def make(op, algorithm, ranks, count, root):
 
 
 def run(schedule, call, limit):
-    """Run a schedule in portions; return wrong elements, portions and checked elements."""
+    """Run a schedule in tiles; return wrong elements, tiles and checked elements."""
     numbers = Numbers.for_sums(3, np.dtype("float32"), call.ranks)
     wrong = parts = checked = 0
-    for portion in portions(schedule, 4, limit):
-        arena = Arena(portion.sizes, "float32")
-        fill_inputs(portion, arena, numbers)
-        portion.run(arena)
-        wrong += wrong_elements(call, portion, arena, numbers)
-        checked += int(portion.sizes[:, OUTPUT].sum())
+    for tile in tiles(schedule, 4, limit):
+        arena = Arena(tile.sizes, "float32")
+        fill_inputs(tile, arena, numbers)
+        tile.run(arena)
+        wrong += wrong_elements(call, tile, arena, numbers)
+        checked += int(tile.sizes[:, OUTPUT].sum())
         parts += 1
     return wrong, parts, checked
 
 
 @pytest.mark.parametrize(("op", "algorithm"), CASES)
 @pytest.mark.parametrize("ranks", [1, 2, 3, 7, 8])
-def test_whole_and_portions_do_and_check_the_same(op, algorithm, ranks):
+def test_whole_and_tiles_do_and_check_the_same(op, algorithm, ranks):
     for count in (0, 1, 37):
         schedule, call = make(op, algorithm, ranks, count, ranks // 2)
         elements = int(schedule.sizes[:, OUTPUT].sum())
@@ -65,12 +65,12 @@ def test_by_unit_is_right_wherever_there_is_one(op, algorithm):
     if unit == 1:
         pytest.skip("its blocks are uneven")
     wrong, checked = 0, 0
-    for portion in _by_unit(schedule, moving, 3, unit):
-        arena = Arena(portion.sizes, "float32")
-        fill_inputs(portion, arena, numbers)
-        portion.run(arena)
-        wrong += wrong_elements(call, portion, arena, numbers)
-        checked += int(portion.sizes[:, OUTPUT].sum())
+    for tile in _by_unit(schedule, moving, 3, unit):
+        arena = Arena(tile.sizes, "float32")
+        fill_inputs(tile, arena, numbers)
+        tile.run(arena)
+        wrong += wrong_elements(call, tile, arena, numbers)
+        checked += int(tile.sizes[:, OUTPUT].sum())
     assert (wrong, checked) == (0, int(schedule.sizes[:, OUTPUT].sum()))
 
 
@@ -78,43 +78,43 @@ def test_by_unit_is_right_wherever_there_is_one(op, algorithm):
     ("op", "algorithm"),
     [("all_to_all", "mesh"), ("all_reduce", "mesh"), ("all_to_all", "hierarchical")],
 )
-def test_portions_are_small(op, algorithm):
+def test_tiles_are_small(op, algorithm):
     schedule, call = make(op, algorithm, 8, 1000, 0)
     whole = int(schedule.sizes.sum()) * 4
     limit = whole // (8 * MANY_OPERATIONS if algorithm == "hierarchical" else 8)
-    assert largest_portion(schedule, 4, limit) < whole // 4
+    assert largest_tile(schedule, 4, limit) < whole // 4
     assert run(schedule, call, limit)[1] == 8
 
 
 def test_inputs_that_are_only_copied_stand_in_the_output():
     schedule, call = make("all_reduce", "hierarchical", 12, 100, 0)
-    (portion,) = portions(schedule, 4)
-    assert portion.in_place
+    (tile,) = tiles(schedule, 4)
+    assert tile.in_place
     assert run(schedule, call, 1 << 30)[:2] == (0, 1)
 
 
 def broken(op, algorithm, ops=slice(None)):
-    """Run a whole schedule, or some of it; return call, portion, memory and numbers."""
+    """Run a whole schedule, or some of it; return call, tile, memory and numbers."""
     schedule, call = make(op, algorithm, 4, 9, 1)
     numbers = Numbers.for_sums(3, np.dtype("float32"), 4)
-    (portion,) = portions(schedule, 4)
-    portion = replace(portion, operations=tuple(column[ops] for column in portion.operations))
-    arena = Arena(portion.sizes, "float32")
-    fill_inputs(portion, arena, numbers)
-    portion.run(arena)
-    return call, portion, arena, numbers
+    (tile,) = tiles(schedule, 4)
+    tile = replace(tile, operations=tuple(column[ops] for column in tile.operations))
+    arena = Arena(tile.sizes, "float32")
+    fill_inputs(tile, arena, numbers)
+    tile.run(arena)
+    return call, tile, arena, numbers
 
 
 @pytest.mark.parametrize(("op", "algorithm"), CASES)
 def test_one_wrong_element_is_one(op, algorithm):
-    call, portion, arena, numbers = broken(op, algorithm)
+    call, tile, arena, numbers = broken(op, algorithm)
     for rank in range(4):
         output = arena.output(rank)
         if len(output):
             output[len(output) // 2] += 1
     # What an exscan leaves on rank 0 is nobody's affair.
-    wrong = int((portion.sizes[:, OUTPUT] > 0).sum()) - (op == "exscan")
-    assert wrong_elements(call, portion, arena, numbers) == wrong > 0
+    wrong = int((tile.sizes[:, OUTPUT] > 0).sum()) - (op == "exscan")
+    assert wrong_elements(call, tile, arena, numbers) == wrong > 0
 
 
 def test_an_operation_that_was_left_out_is_seen():
