@@ -1,4 +1,4 @@
-"""What hosts ranks in a process: runs each until it blocks, keeps payloads, applies deliveries."""
+"""What hosts ranks in a process: runs each until it blocks, and applies what the clock delivers."""
 
 import pickle
 import traceback
@@ -11,24 +11,22 @@ from greenlet import GreenletExit, getcurrent
 
 from ubnet import fold
 from ubnet.accesses import ANSWERED
-from ubnet.errors import Truncated, UbnetError
+from ubnet.errors import UbnetError
 from ubnet.exposure import Exposures
 from ubnet.fabric import Ints
 from ubnet.local_collective import LocalCollective
 from ubnet.message import (
     LEAVE,
-    Buffer,
     Collective,
     Completion,
     Delivery,
     Leave,
     Pending,
-    Phantom,
     Post,
-    octets,
     position,
 )
 from ubnet.own_files import is_own
+from ubnet.payloads import Payloads
 from ubnet.plans import Plan, Plans
 from ubnet.processes import Processes
 from ubnet.rank import Rank, RankGreenlet
@@ -36,9 +34,6 @@ from ubnet.recording import Recorder
 
 HUB = -1
 """In the place of a rank: the host itself."""
-
-LOCAL, PHANTOM = -1, -2
-"""Wire numbers of payloads that stay in the process, and of those that are size only."""
 
 
 class Host:
@@ -75,6 +70,8 @@ class Host:
         What a face keeps for all ranks of this process, by names of its own.
     exposures : Exposures
         What the ranks here expose in windows.
+    payloads : Payloads
+        What the ranks here have sent.
     posts : list of Post
         What the ranks have posted in this round.
     suspend : callable
@@ -107,11 +104,10 @@ class Host:
         self._ready = list(ranks)
         self.posts: list[Post] = []
         self.suspend: Callable[[], object] = _refuse_to_wait
-        self._payloads: dict[tuple[int, int] | None, Any] = {}
         self._plans = plans
         self._processes = processes
         self.exposures = Exposures(processes)
-        self._eager_bytes = eager_bytes
+        self.payloads = Payloads(ranks, processes, eager_bytes)
         self._shuffle = shuffle
         self._stopping = False
         self._prepared = False
@@ -205,26 +201,6 @@ class Host:
         """Say whether other processes host some of these ranks."""
         return any(rank not in self.ranks for rank in ranks)
 
-    def keep_payload(
-        self, rank: int, number: int, dest: int, data: Buffer | Phantom, mode: str
-    ) -> tuple[int, int]:
-        """Keep or send on what a rank sends; return its bytes and its wire number."""
-        elsewhere = dest not in self.ranks
-        if type(data) is Phantom:
-            if elsewhere:
-                return data.nbytes, PHANTOM
-            self._payloads[rank, number] = data
-            return data.nbytes, LOCAL
-        view = memoryview(data)
-        nbytes = view.nbytes
-        if elsewhere:
-            assert self._processes is not None
-            there = int(self._processes.process_of[dest])
-            return nbytes, self._processes.send_payload(there, view.tobytes())
-        copied = mode == "buffered" or nbytes <= self._eager_bytes
-        self._payloads[rank, number] = view.tobytes() if copied else octets(view)
-        return nbytes, LOCAL
-
     def count_call(self, rank: int, context: int) -> tuple[int, int]:
         """Count a collective call of a rank; return the name that all members give to it."""
         count = self._calls.get((context, rank), 0)
@@ -278,10 +254,9 @@ class Host:
         pending = self.ranks[rank].open.pop(number)
         pending.done = True
         if outcome == "sent":
-            if nbytes > self._eager_bytes:
-                self._release((rank, number))
+            self.payloads.release(rank, number, nbytes)
         elif outcome == "received" or outcome == "truncated":
-            self._receive(pending, done)
+            self.payloads.receive(pending, done)
         elif outcome == ANSWERED:
             self.exposures.finish(pending, done)
         elif outcome == "found":
@@ -297,34 +272,6 @@ class Host:
                 self._collectives.pop(name, None)
         elif delivery.values is not None and (rank, number) in delivery.values:
             pending.data = delivery.values[rank, number]
-
-    def _release(self, key: tuple[int, int]) -> None:
-        """The sender may change its buffer from now on: keep a copy if nobody has taken it."""
-        payload = self._payloads.get(key)
-        if isinstance(payload, memoryview):
-            self._payloads[key] = bytes(payload)
-
-    def _receive(self, pending: Pending, done: Completion) -> None:
-        _, _, source, tag, nbytes, key, wire, outcome = done
-        pending.source, pending.tag, pending.nbytes = source, tag, nbytes
-        payload = self._payloads.pop(key) if wire == LOCAL else self._fetch(source, nbytes, wire)
-        into = pending.data
-        if outcome == "truncated":
-            pending.error = Truncated(
-                f"a message of {nbytes} bytes from rank {source} (tag {tag}) does "
-                f"not fit into the {into.nbytes} bytes of the receive: give a buffer that "
-                "is large enough"
-            )
-        elif into is None:
-            pending.data = payload if type(payload) is Phantom else bytes(payload)
-        elif nbytes and type(payload) is not Phantom and type(into) is not Phantom:
-            into[:nbytes] = payload
-
-    def _fetch(self, source: int, nbytes: int, wire: int) -> Any:
-        if wire == PHANTOM:
-            return Phantom(nbytes)
-        assert self._processes is not None
-        return self._processes.receive_payload(source, wire)
 
 
 def _refuse_to_wait() -> NoReturn:
