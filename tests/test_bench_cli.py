@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from itertools import chain
 
 import numpy as np
 import pytest
@@ -252,8 +253,8 @@ def test_sizes_that_come_to_the_same_row_are_told_and_are_one_row(capsys):
         (algorithm, size) for algorithm in ("mesh", "pairwise") for size in ("960", "1152")
     ]
     assert err == (
-        "ubnet: all_to_all of float32: sizes 1000, 1024, 1100 all come to a count of 5 and are one "
-        "row\n"
+        "ubnet: all_to_all of float32 on 48 ranks: sizes 1000, 1024, 1100 all come to a count of 5 "
+        "and are one row\n"
     )
     assert "\n# sizes that were asked for are rounded down to whole elements (float32)" in out
     command = "bench p2p --op read --pair near --sizes 1001,1003,1004 --dtype float32 --json"
@@ -290,3 +291,9 @@ def test_the_cap_of_one_stream_is_named_and_counted(command, capsys):
         row = json.loads(line)
         alone_us = (1 << 24 if row["op"] == "all_reduce" else row["size_bytes"]) / 5e3
         assert alone_us / row["time_us"] - 1e-3 <= row["efficiency"] <= 1 + 1e-9, row
+
+
+def test_a_list_of_ranks_gives_the_rows_of_each(bench):
+    line = "reduce_scatter --sizes 1KiB,64KiB --algo mesh,ring"
+    alone = [bench(f"{line} --ranks {n}") for n in (3, 8, 16)]
+    assert bench(f"{line} --ranks 3,8:16,8") == [*chain(*alone)]

@@ -52,3 +52,16 @@ def test_the_picture_names_the_bound(tmp_path):
     pytest.importorskip("matplotlib")
     plot_rows(ROWS, tmp_path / "p.svg", "four dies")
     assert (tmp_path / "p.svg").read_text().count("<!-- bound -->") == 2
+
+
+def test_of_several_ranks_each_has_a_line_of_its_own_or_is_a_place_on_one():
+    both = [*ROWS, *(replace(row, ranks=8) for row in ROWS)]
+    assert [line.label for line in series_of(both)] == [
+        f"{ranks} ranks, {algorithm}" for ranks in (4, 8) for algorithm in ("ring", "mesh")
+    ]
+    assert bound_of(both) == []
+    one_size_each = [row for row in both if row.size_bytes == (1000 if row.ranks == 4 else 8000)]
+    assert [(line.label, line.across) for line in series_of(one_size_each)] == [
+        ("ring", [4, 8]),
+        ("mesh", [4, 8]),
+    ]

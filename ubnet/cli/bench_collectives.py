@@ -1,6 +1,6 @@
 """``ubnet bench OP``: a collective operation on many ranks, timed, run and checked."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -8,15 +8,18 @@ from typing import Any, TypeVar
 
 import click
 
+from ubnet.arena import Arena
 from ubnet.cli.collective_rows import Collectives
 from ubnet.cli.notes import progress
 from ubnet.cli.options import (
+    Way,
     choose_ways,
     dtype_option,
     fabric_options,
     output_options,
     payload_options,
-    place_options,
+    place_option,
+    ranks_option,
     sizes_option,
 )
 from ubnet.cli.results import Results
@@ -26,6 +29,7 @@ from ubnet.errors import OptionError
 from ubnet.msccl_reader import read_msccl
 from ubnet.operation import INPUT, OUTPUT
 from ubnet.place import all_places, place_ranks
+from ubnet.report.row import Row
 from ubnet.report.table import ending, legend
 from ubnet.schedule import Schedule
 
@@ -51,7 +55,8 @@ def command(name: str) -> click.Command:
     @_schedule_option(len(operations) == 1)
     @sizes_option("1KiB:64MiB:4")
     @dtype_option("float32")
-    @place_options
+    @ranks_option
+    @place_option
     @fabric_options
     @payload_options
     @output_options
@@ -101,7 +106,7 @@ def _bench(
     root: int,
     sizes: list[int],
     dtype: str,
-    ranks: int | None,
+    ranks: list[int] | None,
     place: str | list[str],
     payload: str,
     seed: int,
@@ -112,13 +117,16 @@ def _bench(
 ) -> None:
     given = None if schedule is None else read_msccl(schedule)
     if given is not None:
-        ranks, algo = _fitting(given, operations[0], ranks), given.name
+        ranks, algo = [_fitting(given, operations[0], ranks)], given.name
     ways = choose_ways(**way_options, usual="aiv,sdma" if plot else "auto")
     fabric = ways[0].fabric
-    if ranks is None:
-        ranks = len(all_places(fabric, place))
-    places = place_ranks(fabric, ranks, place)
-    bench = Collectives(places, dtype, payload, seed, root, chunks, given)
+    unused: list[Arena] = []
+    benches = [
+        Collectives(
+            place_ranks(fabric, n, place), dtype, payload, seed, root, chunks, given, unused
+        )
+        for n in dict.fromkeys(ranks or [len(all_places(fabric, place))])
+    ]
     where = place if isinstance(place, str) else ",".join(place)
     factor = operations[0].busbw if len(operations) == 1 else "the operation's factor"
     asked = {o.name: sizes if o.name != "barrier" else [0] for o in operations}
@@ -126,42 +134,50 @@ def _bench(
         f"fabric {fabric.name}, place {where}, seed {seed}",
         *legend(factor),
         *rounding(
-            dtype, ((size, bench.used(o, size)) for o in operations for size in asked[o.name])
+            dtype,
+            ((s, bench.used(o, s)) for bench in benches for o in operations for s in asked[o.name]),
         ),
     ]
     results = Results(
         header, as_json=as_json, plot=plot, where=fabric.name, fabric=fabric, footer=ending
     )
-    rows = {
-        o.name: distinct(asked[o.name], partial(bench.count, o), f"{o.name} of {dtype}")
-        for o in operations
-    }
-    cases = [
-        (operation, name, way, size)
+    rows = [
+        row
         for operation in operations
-        for name in (operation.algorithms if algo == "all" else algo.split(","))
-        for way in ways
-        for size in rows[operation.name]
+        for bench in benches
+        for row in _rows(bench, operation, asked[operation.name], algo, ways)
     ]
-    whole = replace(bench, chunks=1)
-    for operation, name, way, size in progress(cases, "bench", as_json=as_json):
-        # A comparison of all algorithms shows those that send no chunks, too.
-        plain = algo == "all" and name not in operation.chunked
-        row = partial((whole if plain else bench).row, way, operation, name, size)
+    for row in progress(rows, "bench", as_json=as_json):
         results.attempt(row, len(ways))
     results.close()
 
 
-def _fitting(given: Schedule, operation: Operation, ranks: int | None) -> int:
+def _rows(
+    bench: Collectives, operation: Operation, asked: list[int], algo: str, ways: list[Way]
+) -> Iterator[Callable[[], Row]]:
+    """Yield what makes each row of an operation on some ranks."""
+    what = f"{operation.name} of {bench.dtype} on {len(bench.endpoints)} ranks"
+    sizes = distinct(asked, partial(bench.count, operation), what)
+    for name in operation.algorithms if algo == "all" else algo.split(","):
+        # A comparison of all algorithms shows those that send no chunks, too.
+        plain = algo == "all" and name not in operation.chunked
+        able = replace(bench, chunks=1) if plain else bench
+        for way in ways:
+            for size in sizes:
+                yield partial(able.row, way, operation, name, size)
+
+
+def _fitting(given: Schedule, operation: Operation, ranks: list[int] | None) -> int:
     """Return the ranks of a schedule from a file, which must be those asked for."""
     name = given.name.partition(" ")[0]
     if name != operation.name:
         raise OptionError(
             f"the file holds a schedule of {name}, not of {operation.name}: ubnet bench {name}"
         )
-    if ranks not in (None, given.ranks):
+    if ranks not in (None, [given.ranks]):
+        asked = ", ".join(map(str, ranks or []))
         raise OptionError(
-            f"the file's schedule is for {given.ranks} ranks, not {ranks}: leave --ranks out"
+            f"the file's schedule is for {given.ranks} ranks, not {asked}: leave --ranks out"
         )
     if given.ranks and not given.sizes[:, [INPUT, OUTPUT]].any():
         raise OptionError(

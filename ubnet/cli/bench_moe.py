@@ -11,6 +11,7 @@ import numpy as np
 from ubnet.cli.memory import check_memory, moves_bytes
 from ubnet.cli.notes import WITHOUT_BYTES, long_work, progress
 from ubnet.cli.options import Way, choose_ways, fabric_options, output_options, payload_options
+from ubnet.cli.rank_counts import read_rank_counts
 from ubnet.cli.results import Results
 from ubnet.collectives.expert_parallel import (
     COMBINE,
@@ -31,21 +32,6 @@ from ubnet.place import place_ranks
 from ubnet.report.row import Row
 from ubnet.report.table import legend
 from ubnet.units import format_time, parse_time
-
-
-def _ep_sizes(context: click.Context, parameter: click.Parameter, value: str) -> list[int]:
-    """Read ``8``, ``8,32`` or ``8:320``: doubling, the end included."""
-    sizes: list[int] = []
-    for part in value.split(","):
-        ends = part.split(":")
-        if len(ends) > 2 or not all(end.strip().isdigit() and int(end) for end in ends):
-            raise OptionError(f"--ep {value}: give ranks, such as 32, 8,32 or 8:320 (doubling)")
-        first, last = int(ends[0]), int(ends[-1])
-        if first > last:
-            raise OptionError(f"--ep {value}: {part} must grow, as in 8:320")
-        doubled = [first << k for k in range((last // first).bit_length())]
-        sizes += doubled if doubled[-1] == last else [*doubled, last]
-    return sizes
 
 
 def _no_ranks(context: click.Context, parameter: click.Parameter, value: str | None) -> None:
@@ -72,7 +58,7 @@ def command(name: str) -> click.Command:
         "--ep",
         default="8:256",
         show_default=True,
-        callback=_ep_sizes,
+        callback=lambda ctx, param, value: read_rank_counts("--ep", value),
         metavar="RANKS",
         help="Ranks of expert parallelism: 32, a list, or 8:320 (doubling, the end included).",
     )

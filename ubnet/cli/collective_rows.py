@@ -40,6 +40,8 @@ class Collectives:
         Seed of the numbers, root of rooted operations, chunks of a block.
     given : Schedule or None
         The schedule to take, with one element a chunk, in place of one of our own.
+    unused : list of Arena
+        Memory that no row uses now.
     """
 
     endpoints: NDArray[np.int64]
@@ -49,7 +51,7 @@ class Collectives:
     root: int = 0
     chunks: int = 1
     given: Schedule | None = None
-    _unused: list[Arena] = field(default_factory=list, init=False, repr=False)
+    unused: list[Arena] = field(default_factory=list, repr=False)
 
     def row(self, way: Way, operation: Operation, algorithm: str, size: int) -> Row:
         """Build, time, run and check one operation, and return its row.
@@ -180,12 +182,12 @@ class Collectives:
                 checked += int(tile.sizes[:, OUTPUT].sum())
                 show(checked / max(int(schedule.sizes[:, OUTPUT].sum()), 1))
         if arena is not None:
-            self._unused.append(arena)
+            self.unused.append(arena)
         return wrong
 
     def _take_unused(self) -> Arena | None:
         """Return memory that no row uses now, for this row alone."""
         try:
-            return self._unused.pop()
+            return self.unused.pop()
         except IndexError:
             return None

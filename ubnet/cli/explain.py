@@ -6,7 +6,7 @@ from typing import Any
 import click
 import numpy as np
 
-from ubnet.cli.options import fabric_options, place_options
+from ubnet.cli.options import fabric_options, place_option
 from ubnet.cli.sizes import parse_sizes
 
 SMALLEST, LARGEST = 1 << 10, 1 << 30
@@ -24,7 +24,8 @@ SMALLEST, LARGEST = 1 << 10, 1 << 30
     type=click.Path(dir_okay=False, path_type=Path),
     help="Draw the winner's run (ranks down, time across) and the load of each tier.",
 )
-@place_options
+@click.option("--ranks", type=int, help="How many; by default all that --place holds.")
+@place_option
 @fabric_options
 def explain(op: str, size: int, no_crossings: bool, **options: Any) -> None:
     """Print the algorithms of OP at SIZE (S of ubnet bench) with the parts of their times.

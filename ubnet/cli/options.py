@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from ubnet.cli.memory import PAYLOADS
+from ubnet.cli.rank_counts import read_rank_counts
 from ubnet.cli.sizes import parse_sizes
 from ubnet.errors import OptionError
 from ubnet.place import read_place
@@ -86,21 +87,28 @@ def fabric_options(command: F) -> F:
     )
 
 
-def place_options(command: F) -> F:
-    """Add ``--ranks`` and ``--place``."""
-    return _add(
-        command,
-        click.option("--ranks", type=int, help="How many; by default all that --place holds."),
-        click.option(
-            "--place",
-            default="die",
-            show_default=True,
-            metavar="PLACE",
-            callback=lambda ctx, param, value: read_place(value),
-            help="Where ranks sit: die, npu, node, cpu (one on each), or a list of endpoints "
-            "(one that stands twice holds two ranks).",
-        ),
-    )
+def ranks_option(command: F) -> F:
+    """Add ``--ranks``, a list; the command gets None where it is not given."""
+    return click.option(
+        "--ranks",
+        metavar="RANKS",
+        callback=lambda ctx, param, value: value and read_rank_counts("--ranks", value, least=0),
+        help="How many, a list 8,16, or a range 8:320 (doubling, the end included); by default "
+        "all that --place holds.",
+    )(command)
+
+
+def place_option(command: F) -> F:
+    """Add ``--place``."""
+    return click.option(
+        "--place",
+        default="die",
+        show_default=True,
+        metavar="PLACE",
+        callback=lambda ctx, param, value: read_place(value),
+        help="Where ranks sit: die, npu, node, cpu (one on each), or a list of endpoints "
+        "(one that stands twice holds two ranks).",
+    )(command)
 
 
 def payload_options(command: F) -> F:

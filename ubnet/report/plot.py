@@ -106,7 +106,8 @@ def series_of(rows: Sequence[Row]) -> list[Series]:
     """Sort rows into lines; a label names only what differs between the lines."""
     sized = _against_size(rows)
     drawn = [r for r in rows if r.size_bytes > 0 and r.busbw_GBps]
-    keys = list(dict.fromkeys(_key(r) for r in drawn))
+    by_ranks = sized and len({r.ranks for r in drawn}) > 1
+    keys = list(dict.fromkeys(_key(r, by_ranks) for r in drawn))
     differs = [len({k[i] for k in keys}) > 1 for i in range(5)]
     # A transport says its plane, unless it stands on two.
     differs[4] = len({k[:4] for k in keys}) < len(keys)
@@ -115,7 +116,7 @@ def series_of(rows: Sequence[Row]) -> list[Series]:
     found = []
     for key in keys:
         words = [word for word, told in zip(key, differs, strict=True) if told and word]
-        mine = [(r.size_bytes if sized else r.ranks, r) for r in drawn if _key(r) == key]
+        mine = [(r.size_bytes if sized else r.ranks, r) for r in drawn if _key(r, by_ranks) == key]
         mine.sort(key=lambda pair: pair[0])
         found.append(
             Series(
@@ -140,7 +141,7 @@ def bound_of(rows: Sequence[Row]) -> list[Series]:
     """
     drawn = [r for r in rows if r.size_bytes > 0 and r.busbw_GBps and r.efficiency > 0]
     sizes = sorted({r.size_bytes for r in drawn})
-    if len({_key(r)[:2] for r in drawn}) != 1 or len({r.ranks for r in drawn}) != 1:
+    if len({_key(r, by_ranks=True)[:2] for r in drawn}) != 1:
         return []
     best = [
         min((r for r in drawn if r.size_bytes == size), key=lambda r: r.time_us * r.efficiency)
@@ -183,10 +184,10 @@ def _top(pool: Sequence[int], heights: Sequence[float], gap: float) -> float:
     return _bottom(pool, heights, gap) + len(pool) * gap
 
 
-def _key(row: Row) -> tuple[str, str, str, str, str]:
+def _key(row: Row, by_ranks: bool) -> tuple[str, str, str, str, str]:
     # The case of a MoE row is its ranks, that of a KV row its size: places on a line, no lines.
     # That of a row of the pool is a block and its readers, of which the block is the line.
-    case = row.case if row.op == "p2p" else ""
+    case = row.case if row.op == "p2p" else f"{row.ranks} ranks" if by_ranks else ""
     if row.op == POOL:
         case = row.case.partition(",")[0]
     return row.op, case, row.algorithm, row.transport, row.plane
@@ -198,7 +199,7 @@ def _against_size(rows: Sequence[Row]) -> bool:
         return False
     sizes: dict[tuple[str, ...], set[int]] = {}
     for row in rows:
-        sizes.setdefault(_key(row), set()).add(row.size_bytes)
+        sizes.setdefault(_key(row, by_ranks=True), set()).add(row.size_bytes)
     return len({row.ranks for row in rows}) == 1 or max(map(len, sizes.values()), default=0) > 1
 
 

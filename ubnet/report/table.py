@@ -117,7 +117,7 @@ def ending(rows: Sequence[Row]) -> list[str]:
         found.append(f"Out of bounds values : {wrong} {'FAILED' if wrong else 'OK'}")
     rates = [row.busbw_GBps for row in rows if row.size_bytes and row.busbw_GBps is not None]
     sizes = {(row.op, row.size_bytes) for row in rows}
-    if rates and len(sizes) == len(rows) and len({row.op for row in rows}) == 1:
+    if rates and len(sizes) == len(rows) and len({(row.op, row.ranks) for row in rows}) == 1:
         found.append(f"Avg bus bandwidth    : {sum(rates) / len(rates):.4g}")
     return found
 
