@@ -172,3 +172,28 @@ def test_killing_one_process_leaves_none_behind(tmp_path):
         process.stdout.close()
         process.kill()
         process.wait()
+
+
+def test_an_interrupted_process_ends_all_with_130(tmp_path):
+    # Open MPI's mpirun kills its processes on Ctrl-C and ends with 1; other launchers pass it on.
+    program = written(
+        tmp_path, "import os\nprint(os.getpid(), flush=True)\nwhile True: comm.allreduce(1)\n"
+    )
+    process = subprocess.Popen(
+        mpirun(2, program),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment(),
+    )
+    try:
+        pids = [int(process.stdout.readline()) for _ in range(2)]
+        os.kill(pids[1], signal.SIGINT)
+        assert process.wait(20) == 130
+        said = process.stderr.read()
+        assert said.count("ubnet: interrupted\n") == 1
+        assert "Traceback" not in said
+    finally:
+        process.stdout.close(), process.stderr.close()
+        process.kill()
+        process.wait()

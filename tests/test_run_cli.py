@@ -116,9 +116,12 @@ def test_measured_computing_takes_virtual_time(run):
 def test_a_trace_is_written_whole_or_not_at_all(run, tmp_path):
     trace = tmp_path / "trace.json"
     trace.write_text("old")
-    failing = "raise SystemExit(3)"
+    assert run("", "-n", 0, "--trace", trace)[0] == 2
+    assert trace.read_text() == "old"  # nothing has run
+    # What stands there once ranks run is nobody's, whatever ends them, a SIGKILL too.
+    failing = f"import os\nraise SystemExit(4 if os.path.exists({str(trace)!r}) else 3)"
     assert run(failing, "-n", 2, "--trace", trace)[0] == 3
-    assert trace.read_text() == "old"
+    assert not trace.exists()
     assert run("", "-n", 2, "--trace", trace)[0] == 0
     assert json.loads(trace.read_text())
     assert sorted(path.name for path in tmp_path.iterdir()) == ["program.py", "trace.json"]

@@ -1,5 +1,6 @@
 """A world of ranks: hosts them, drives the rounds, and says how it ended."""
 
+import sys
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -21,6 +22,9 @@ from ubnet.rank import Rank
 from ubnet.real_mpi import under_mpirun
 from ubnet.recording import Recorder, Recording
 from ubnet.stall import deadlock_text, waiting_line
+
+INTERRUPTED = 130
+"""The status of a process that Ctrl-C has ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,10 +156,14 @@ class World:
         """Drive the rounds; what fails in one process alone ends all of them."""
         try:
             return self._drive()
-        except BaseException:
+        except BaseException as error:
             if self._processes is not None and self._processes.size > 1:
-                traceback.print_exc()
-                self._processes.abort(1)
+                interrupted = isinstance(error, KeyboardInterrupt)
+                if interrupted:
+                    print("ubnet: interrupted", file=sys.stderr, flush=True)
+                else:
+                    traceback.print_exc()
+                self._processes.abort(INTERRUPTED if interrupted else 1)
             raise
 
     def _drive(self) -> WorldEnd:

@@ -131,6 +131,8 @@ def run(
             world.host.enter = script.enter
             if trace is not None or summary:
                 world.record()
+            if trace is not None and trace_file is not None and trace.is_file():
+                trace.unlink()  # however this run ends, no earlier one's trace passes for its own
             try:
                 with script.in_place(), _tagged(tag_output):
                     result = world.run(script.run)
@@ -191,8 +193,7 @@ def _opened(path: Path | None, what: str, *, whole: bool = False) -> Iterator[IO
     """Open a file for output, in the process that has what goes there.
 
     All processes learn whether it could be opened, so that they end together. What is worth
-    something only as a `whole` takes its place at the end: until then, and where the run fails,
-    the file is what it was.
+    something only as a `whole` takes its place at the end, and not at all where the run fails.
     """
     if path is None:
         yield None
