@@ -24,44 +24,45 @@ from .state import (
     SWEEP,
     SWEPT_FLOWS,
     Int,
+    Row,
     Table,
 )
 
 
 @inlined_kernel
-def let_in(clock: I8, flows: Table, links: Table, lists: Table, flow: Int) -> None:
+def let_in(clock: I8, flow: Row, links: Table, lists: Table, flow_id: Int) -> None:
     """Note that a flow's rate may change."""
-    if flows[flow].inside != clock[SWEEP]:
-        flows[flow].inside = clock[SWEEP]
-        lists[clock[SWEPT_FLOWS]].swept = flow
+    if flow.inside != clock[SWEEP]:
+        flow.inside = clock[SWEEP]
+        lists[clock[SWEPT_FLOWS]].swept = flow_id
         clock[SWEPT_FLOWS] += 1
-        if flows[flow].stopped_by >= 0:
-            links[flows[flow].stopped_by].held -= 1
+        if flow.stopped_by >= 0:
+            links[flow.stopped_by].held -= 1
 
 
 @inlined_kernel
-def look_again(clock: I8, links: Table, link: Int) -> None:
+def look_again(clock: I8, links: Table, link: Row, link_id: Int) -> None:
     """Put a link on the list of those whose level is to be found anew."""
-    if links[link].touched != clock[SWEEP]:
-        links[link].touched = clock[SWEEP]
-        links[link].stop_level = np.inf
-        links[link].queued = np.inf
-        links[link].listed = 0
-    if links[link].listed == 0:
-        links[link].listed = 1
-        links[clock[LISTED_LINKS]].to_look_at = link
+    if link.touched != clock[SWEEP]:
+        link.touched = clock[SWEEP]
+        link.stop_level = np.inf
+        link.queued = np.inf
+        link.listed = 0
+    if link.listed == 0:
+        link.listed = 1
+        links[clock[LISTED_LINKS]].to_look_at = link_id
         clock[LISTED_LINKS] += 1
 
 
 @inlined_kernel
 def _set_due(lists: Table, blocks: Table, place: Int, due_ps: Int) -> None:
     """Set the end of the active flow at a place; its block is looked through if its first goes."""
-    block = place >> BLOCK_BITS
-    if lists[place].due_ps == blocks[block].first_ps and due_ps > blocks[block].first_ps:
-        blocks[block].dirty = 1
-    elif due_ps < blocks[block].first_ps:
-        blocks[block].first_ps = due_ps
-    lists[place].due_ps = due_ps
+    entry, block = lists[place], blocks[place >> BLOCK_BITS]
+    if entry.due_ps == block.first_ps and due_ps > block.first_ps:
+        block.dirty = 1
+    elif due_ps < block.first_ps:
+        block.first_ps = due_ps
+    entry.due_ps = due_ps
 
 
 @inlined_kernel
@@ -72,90 +73,99 @@ def activate(
     links: Table,
     lists: Table,
     blocks: Table,
-    flow: Int,
+    flow_id: Int,
     alone: bool,
 ) -> None:
     """Let a flow's bytes enter the network; it rises in the next sweep if it comes `alone`."""
+    flow = flows[flow_id]
+    begin, end = flow.first_hop, flows[flow_id + 1].first_hop
     place = clock[ACTIVE]
     clock[ACTIVE] += 1
-    flows[flow].since_ps = clock[NOW]
-    flows[flow].position = place
-    flows[flow].row = -1
-    lists[place].active = flow
+    flow.since_ps = clock[NOW]
+    flow.position = place
+    flow.row = -1
+    entry, block = lists[place], blocks[place >> BLOCK_BITS]
+    entry.active = flow_id
+    entry.due_ps = NEVER
     if place & ((1 << BLOCK_BITS) - 1) == 0:
-        blocks[place >> BLOCK_BITS].first_ps = NEVER
-        blocks[place >> BLOCK_BITS].dirty = 0
-    lists[place].due_ps = NEVER
-    clock[ODD_FLOWS] += flows[flow].odd
-    clock[CAPPED] += 1 if flows[flow].cap < np.inf else 0
-    clock[HOPS] += flows[flow + 1].first_hop - flows[flow].first_hop
-    for h in range(flows[flow].first_hop, flows[flow + 1].first_hop):
-        link = hops[h].link
-        if links[link].crowd == 0:
-            links[link].position = clock[BUSY_LINKS]
-            links[clock[BUSY_LINKS]].busy = link
+        block.first_ps = NEVER
+        block.dirty = 0
+    clock[ODD_FLOWS] += flow.odd
+    clock[CAPPED] += 1 if flow.cap < np.inf else 0
+    clock[HOPS] += end - begin
+    for h in range(begin, end):
+        hop = hops[h]
+        link = links[hop.link]
+        if link.crowd == 0:
+            link.position = clock[BUSY_LINKS]
+            links[clock[BUSY_LINKS]].busy = hop.link
             clock[BUSY_LINKS] += 1
-        links[link].crowd += 1
-        after = links[link].first_hop
-        hops[h].next = after
-        hops[h].prev = -1
-        hops[h].next_own = ELSEWHERE
+        link.crowd += 1
+        after = link.first_hop
+        hop.next = after
+        hop.prev = -1
+        hop.next_own = ELSEWHERE
         if after >= 0:
             hops[after].prev = h
-        links[link].first_hop = h
+        link.first_hop = h
     if alone:
-        let_in(clock, flows, links, lists, flow)
-        for h in range(flows[flow].first_hop, flows[flow + 1].first_hop):
-            link = np.int64(hops[h].link)
-            if links[link].summed == clock[SUMS]:
-                links[link].open_count += 1
-                count_own(hops, links, link, np.int64(h), hops[h].share * flows[flow].weight)
-            look_again(clock, links, link)
+        let_in(clock, flow, links, lists, flow_id)
+        for h in range(begin, end):
+            hop = hops[h]
+            link = links[hop.link]
+            if link.summed == clock[SUMS]:
+                link.open_count += 1
+                count_own(hop, link, np.int64(h), hop.share * flow.weight)
+            look_again(clock, links, link, np.int64(hop.link))
 
 
 @inlined_kernel
 def deactivate(
-    clock: I8, flows: Table, hops: Table, links: Table, lists: Table, blocks: Table, flow: Int
+    clock: I8, flows: Table, hops: Table, links: Table, lists: Table, blocks: Table, flow_id: Int
 ) -> None:
     """Take a flow out of the network."""
+    flow = flows[flow_id]
+    begin, end = flow.first_hop, flows[flow_id + 1].first_hop
     clock[ACTIVE] -= 1
-    place = np.int64(flows[flow].position)
+    place = np.int64(flow.position)
     last = lists[clock[ACTIVE]].active
     lists[place].active = last
     _set_due(lists, blocks, place, lists[clock[ACTIVE]].due_ps)
     _set_due(lists, blocks, clock[ACTIVE], np.int64(NEVER))
     flows[last].position = place
-    flows[flow].position = -1
-    clock[ODD_FLOWS] -= flows[flow].odd
-    clock[CAPPED] -= 1 if flows[flow].cap < np.inf else 0
-    clock[HOPS] -= flows[flow + 1].first_hop - flows[flow].first_hop
-    if flows[flow].stopped_by >= 0:
-        links[flows[flow].stopped_by].held -= 1
-    for h in range(flows[flow].first_hop, flows[flow + 1].first_hop):
-        link = np.int64(hops[h].link)
-        if links[link].summed == clock[SUMS]:
-            weight = hops[h].share * flows[flow].weight
-            if flows[flow].stopped_by == link:
-                discount_own(links, link, weight)
+    flow.position = -1
+    clock[ODD_FLOWS] -= flow.odd
+    clock[CAPPED] -= 1 if flow.cap < np.inf else 0
+    clock[HOPS] -= end - begin
+    if flow.stopped_by >= 0:
+        links[flow.stopped_by].held -= 1
+    for h in range(begin, end):
+        hop = hops[h]
+        link_id = np.int64(hop.link)
+        link = links[link_id]
+        if link.summed == clock[SUMS]:
+            weight = hop.share * flow.weight
+            if flow.stopped_by == link_id:
+                discount_own(link, weight)
             else:
-                leave_more(links, link, weight * flows[flow].level)
-        links[link].crowd -= 1
-        if links[link].left_in != clock[SWEEP]:
-            links[link].left_in = clock[SWEEP]
-            links[clock[CHANGED_LINKS]].changed = link
+                leave_more(link, weight * flow.level)
+        link.crowd -= 1
+        if link.left_in != clock[SWEEP]:
+            link.left_in = clock[SWEEP]
+            links[clock[CHANGED_LINKS]].changed = link_id
             clock[CHANGED_LINKS] += 1
-        before, after = hops[h].prev, hops[h].next
+        before, after = hop.prev, hop.next
         if before >= 0:
             hops[before].next = after
         else:
-            links[link].first_hop = after
+            link.first_hop = after
         if after >= 0:
             hops[after].prev = before
-        if links[link].crowd == 0:
+        if link.crowd == 0:
             clock[BUSY_LINKS] -= 1
             moved = links[clock[BUSY_LINKS]].busy
-            links[links[link].position].busy = moved
-            links[moved].position = links[link].position
+            links[link.position].busy = moved
+            links[moved].position = link.position
 
 
 @inner_kernel
@@ -164,10 +174,10 @@ def deactivate_all(clock: I8, flows: Table, links: Table, lists: Table) -> None:
     for k in range(clock[ACTIVE]):
         flows[lists[k].active].position = -1
     for k in range(clock[BUSY_LINKS]):
-        link = links[k].busy
-        links[link].crowd = 0
-        links[link].held = 0
-        links[link].first_hop = -1
+        link = links[links[k].busy]
+        link.crowd = 0
+        link.held = 0
+        link.first_hop = -1
     clock[SUMS] += 1
     clock[ACTIVE] = 0
     clock[BUSY_LINKS] = 0
@@ -177,22 +187,22 @@ def deactivate_all(clock: I8, flows: Table, links: Table, lists: Table) -> None:
 
 
 @inlined_kernel
-def set_rate(clock: I8, flows: Table, links: Table, lists: Table, blocks: Table, flow: Int) -> None:
+def set_rate(clock: I8, flow: Row, links: Table, lists: Table, blocks: Table) -> None:
     """Let a flow go on at its level from now on."""
-    rate = flows[flow].cap
-    if flows[flow].stopped_by >= 0:
-        rate = flows[flow].level * flows[flow].weight
-        links[flows[flow].stopped_by].held += 1
-    if rate == flows[flow].rate:
+    rate = flow.cap
+    if flow.stopped_by >= 0:
+        rate = flow.level * flow.weight
+        links[flow.stopped_by].held += 1
+    if rate == flow.rate:
         return
     now = clock[NOW]
-    elapsed = float(now - flows[flow].since_ps)
-    left = flows[flow].left - flows[flow].rate * elapsed / PS_PER_S
+    elapsed = float(now - flow.since_ps)
+    left = flow.left - flow.rate * elapsed / PS_PER_S
     if left < 0.0:
         left = 0.0
-    flows[flow].left = left
-    flows[flow].since_ps = now
-    flows[flow].rate = rate
+    flow.left = left
+    flow.since_ps = now
+    flow.rate = rate
     duration = left / rate * PS_PER_S
     due_ps = now + int(duration + ROUND_UP) if duration < 4e18 else NEVER
-    _set_due(lists, blocks, np.int64(flows[flow].position), due_ps)
+    _set_due(lists, blocks, np.int64(flow.position), due_ps)

@@ -4,9 +4,16 @@ from typing import Any
 
 import numpy as np
 
-from ubnet.jit import kernel
+from ubnet.jit import inner_kernel, kernel
 
-from .state import ACTIVE, EDGES_USED, ROWS, SUMS, SWEPT_FLOWS, WAITING
+from .state import ACTIVE, EDGES_USED, I4, ROWS, SUMS, SWEPT_FLOWS, WAITING, Int
+
+
+@inner_kernel
+def _rename(ids: I4, now: I4, n: Int) -> None:
+    """Put the present ids of rows, -1 for none, in place of the first n of a column."""
+    for k in range(n):
+        ids[k] = now[ids[k]]
 
 
 @kernel
@@ -17,7 +24,7 @@ def clear_ended(engine: tuple[Any, ...]) -> None:
     row_now = np.full(rows + 1, -1, np.int32)
     hop_now = np.full(flows[rows].first_hop + 1, -1, np.int32)
     edge_flow, edge_next = edges.flow.copy(), edges.next.copy()
-    kept, hop, edge = np.int64(0), np.int64(0), np.int64(0)
+    kept, hops_kept, edges_kept = np.int64(0), np.int64(0), np.int64(0)
     for row in range(rows):
         if ends[flows[row].number] < 0:
             row_now[row] = kept
@@ -27,41 +34,39 @@ def clear_ended(engine: tuple[Any, ...]) -> None:
         if row_now[row] < 0:
             continue
         start, end = flows[row].first_hop, flows[row + 1].first_hop
+        flow = flows[kept]
         flows[kept] = flows[row]
-        flows[kept].first_hop = hop
+        flow.first_hop = hops_kept
         for h in range(start, end):
-            hops[hop] = hops[h]
-            hops[hop].flow = kept
-            hop_now[h] = hop
-            hop += 1
-        waits = flows[kept].first_edge
-        flows[kept].first_edge = -1
+            hops[hops_kept] = hops[h]
+            hops[hops_kept].flow = kept
+            hop_now[h] = hops_kept
+            hops_kept += 1
+        waits = flow.first_edge
+        flow.first_edge = -1
         while waits >= 0:  # listed the other way round from here on: nothing hangs on it
-            waiter = edge_flow[waits]
-            edges[edge].flow = row_now[waiter] if waiter >= 0 else -1 - row_now[-1 - waiter]
-            edges[edge].next = flows[kept].first_edge
-            flows[kept].first_edge = edge
-            edge += 1
+            waiter, edge = edge_flow[waits], edges[edges_kept]
+            edge.flow = row_now[waiter] if waiter >= 0 else -1 - row_now[-1 - waiter]
+            edge.next = flow.first_edge
+            flow.first_edge = edges_kept
+            edges_kept += 1
             waits = edge_next[waits]
-        flows[kept].equal = row_now[flows[kept].equal]
-        flows[kept].next_waiting = row_now[flows[kept].next_waiting]
-        if flows[kept].position < 0:
-            flows[kept].row = row_now[flows[kept].row]
+        flow.equal = row_now[flow.equal]
+        flow.next_waiting = row_now[flow.next_waiting]
+        if flow.position < 0:
+            flow.row = row_now[flow.row]
         kept += 1
-    flows[kept].first_hop = hop
-    for h in range(hop):
-        hops[h].next = hop_now[hops[h].next]
-        hops[h].prev = hop_now[hops[h].prev]
-    for k in range(len(links)):
-        links[k].first_hop = hop_now[links[k].first_hop]
-    for k in range(clock[ACTIVE]):
-        lists[k].active = row_now[lists[k].active]
-    for k in range(clock[WAITING]):
-        lists[k].waiting = row_now[lists[k].waiting]
-    for k in range(clock[SWEPT_FLOWS]):
-        lists[k].swept = row_now[lists[k].swept]
+    flows[kept].first_hop = hops_kept
+    for h in range(hops_kept):
+        hop = hops[h]
+        hop.next = hop_now[hop.next]
+        hop.prev = hop_now[hop.prev]
+    _rename(links.first_hop, hop_now, len(links))
+    _rename(lists.active, row_now, clock[ACTIVE])
+    _rename(lists.waiting, row_now, clock[WAITING])
+    _rename(lists.swept, row_now, clock[SWEPT_FLOWS])
     for k in range(len(recent)):
         recent[k].bucket = row_now[recent[k].bucket]
     clock[ROWS] = kept
-    clock[EDGES_USED] = edge
+    clock[EDGES_USED] = edges_kept
     clock[SUMS] += 1

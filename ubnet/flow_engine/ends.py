@@ -38,33 +38,39 @@ def finish(
     lists: Table,
     recent: Table,
     ends: I8,
-    flow: Int,
+    flow_id: Int,
 ) -> None:
     """End a flow and its equals now, and queue those that waited for one of them alone."""
     now = clock[NOW]
-    size = float(flows[flow].volume)
-    for h in range(flows[flow].first_hop, flows[flow + 1].first_hop):
-        links[hops[h].link].bytes += size * hops[h].share
-    while flow >= 0:
-        ends[flows[flow].number] = now
+    size = float(flows[flow_id].volume)
+    for h in range(flows[flow_id].first_hop, flows[flow_id + 1].first_hop):
+        hop = hops[h]
+        links[hop.link].bytes += size * hop.share
+    while flow_id >= 0:
+        flow = flows[flow_id]
+        ends[flow.number] = now
         clock[EVENTS] += 1
         clock[UNFINISHED] -= 1
-        if flows[flow].watch != 0:
-            lists[clock[REPORTED]].reported = flows[flow].number
+        if flow.watch != 0:
+            lists[clock[REPORTED]].reported = flow.number
             clock[REPORTED] += 1
-        edge = flows[flow].first_edge
-        while edge >= 0:
-            waiter, ready = np.int64(edges[edge].flow), now
-            if waiter < 0:
-                waiter = -1 - waiter
-                ready -= flows[waiter].startup_ps
-            flows[waiter].pending -= 1
-            flows[waiter].since_ps = max(flows[waiter].since_ps, ready)
-            if flows[waiter].pending == 0:
-                at_ps = flows[waiter].since_ps + flows[waiter].startup_ps
-                push_waiting(clock, flows, lists, recent, waiter, at_ps)
-            edge = edges[edge].next
-        flow = np.int64(flows[flow].equal)
+        e = flow.first_edge
+        while e >= 0:
+            edge = edges[e]
+            waiter_id, ready = np.int64(edge.flow), now
+            bytes_alone = waiter_id < 0
+            if bytes_alone:
+                waiter_id = -1 - waiter_id
+            waiter = flows[waiter_id]
+            if bytes_alone:
+                ready -= waiter.startup_ps
+            waiter.pending -= 1
+            waiter.since_ps = max(waiter.since_ps, ready)
+            if waiter.pending == 0:
+                at_ps = waiter.since_ps + waiter.startup_ps
+                push_waiting(clock, flows, lists, recent, waiter_id, at_ps)
+            e = edge.next
+        flow_id = np.int64(flow.equal)
 
 
 @inlined_kernel
@@ -72,18 +78,19 @@ def find_next_end(clock: I8, lists: Table, blocks: Table) -> None:
     """Find the first end of all active flows at their present rates."""
     n = clock[ACTIVE]
     soonest = NEVER
-    for block in range((n + (1 << BLOCK_BITS) - 1) >> BLOCK_BITS):
-        if blocks[block].dirty != 0:
-            blocks[block].dirty = 0
+    for b in range((n + (1 << BLOCK_BITS) - 1) >> BLOCK_BITS):
+        block = blocks[b]
+        if block.dirty != 0:
+            block.dirty = 0
             first = NEVER
-            for k in range(block << BLOCK_BITS, min(n, (block + 1) << BLOCK_BITS)):
+            for k in range(b << BLOCK_BITS, min(n, (b + 1) << BLOCK_BITS)):
                 first = min(first, lists[k].due_ps)
-            blocks[block].first_ps = first
-        if blocks[block].first_ps < soonest:
-            soonest = blocks[block].first_ps
-            clock[FIRST_BLOCK] = block
-        if blocks[block].first_ps == soonest:
-            clock[LAST_BLOCK] = block
+            block.first_ps = first
+        if block.first_ps < soonest:
+            soonest = block.first_ps
+            clock[FIRST_BLOCK] = b
+        if block.first_ps == soonest:
+            clock[LAST_BLOCK] = b
     clock[NEXT_END] = soonest
 
 

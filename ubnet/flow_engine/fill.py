@@ -7,40 +7,43 @@ from ubnet.jit import inner_kernel
 from .active import set_rate
 from .heaps import drop_top, sink_level
 from .link_sums import leave_more
-from .state import ACTIVE, BUSY_LINKS, EPOCH, I8, SAME_LEVEL, SUMS, TOP, TOUCHED, Int, Table
+from .state import ACTIVE, BUSY_LINKS, EPOCH, I8, SAME_LEVEL, SUMS, TOP, TOUCHED, Int, Row, Table
 
 # Under this part of a link's weight, what subtraction left of it is too coarse: summed afresh.
 FEW = 1e-3
 
 
 @inner_kernel
-def _freeze(flows: Table, hops: Table, links: Table, flow: Int, level: float, by: Int) -> None:
+def _freeze(flows: Table, hops: Table, links: Table, flow_id: Int, level: float, by: Int) -> None:
     """Stop a flow at a level; take its rate out of its links in doubled precision."""
-    flows[flow].open_in = 0
-    flows[flow].level = level
-    flows[flow].stopped_by = by
-    weight = flows[flow].weight
-    rate = flows[flow].cap
+    flow = flows[flow_id]
+    flow.open_in = 0
+    flow.level = level
+    flow.stopped_by = by
+    weight = flow.weight
+    rate = flow.cap
     if by >= 0:
         rate = level * weight
-    for h in range(flows[flow].first_hop, flows[flow + 1].first_hop):
-        link = np.int64(hops[h].link)
-        share = hops[h].share
-        leave_more(links, link, -rate * share)
-        links[link].open_weight -= share * weight
-        links[link].open_count -= 1
+    for h in range(flow.first_hop, flows[flow_id + 1].first_hop):
+        hop = hops[h]
+        link = links[hop.link]
+        share = hop.share
+        leave_more(link, -rate * share)
+        link.open_weight -= share * weight
+        link.open_count -= 1
 
 
 @inner_kernel
-def _open_weight(flows: Table, hops: Table, links: Table, link: Int, epoch: Int) -> float:
+def _open_weight(flows: Table, hops: Table, link: Row, epoch: Int) -> float:
     """Return the sum of share times weight of a link's flows that still rise."""
     total = 0.0
-    h = links[link].first_hop
+    h = link.first_hop
     while h >= 0:
-        flow = hops[h].flow
-        if flows[flow].open_in == epoch:
-            total += hops[h].share * flows[flow].weight
-        h = hops[h].next
+        hop = hops[h]
+        flow = flows[hop.flow]
+        if flow.open_in == epoch:
+            total += hop.share * flow.weight
+        h = hop.next
     return total
 
 
@@ -48,30 +51,32 @@ def _open_weight(flows: Table, hops: Table, links: Table, link: Int, epoch: Int)
 def _open(clock: I8, flows: Table, hops: Table, links: Table, lists: Table, levels: Table) -> Int:
     """Let all active flows rise; return how many levels (links, caps) wait in the heap."""
     for k in range(clock[BUSY_LINKS]):
-        link = links[k].busy
-        links[link].free = links[link].capacity
-        links[link].free_low = 0.0
-        links[link].weight = 0.0
-        links[link].open_count = 0
-        links[link].held = 0
-        links[link].stop_level = np.inf
+        link = links[links[k].busy]
+        link.free = link.capacity
+        link.free_low = 0.0
+        link.weight = 0.0
+        link.open_count = 0
+        link.held = 0
+        link.stop_level = np.inf
     waiting = np.int64(0)
     for k in range(clock[ACTIVE]):
-        flow = lists[k].active
-        weight = flows[flow].weight
-        flows[flow].open_in = clock[EPOCH]
-        for h in range(flows[flow].first_hop, flows[flow + 1].first_hop):
-            links[hops[h].link].weight += hops[h].share * weight
-            links[hops[h].link].open_count += 1
-        if flows[flow].cap < np.inf:
-            levels[waiting].level = flows[flow].cap / weight
-            levels[waiting].of = -1 - flow
+        flow_id = lists[k].active
+        flow = flows[flow_id]
+        flow.open_in = clock[EPOCH]
+        for h in range(flow.first_hop, flows[flow_id + 1].first_hop):
+            hop = hops[h]
+            link = links[hop.link]
+            link.weight += hop.share * flow.weight
+            link.open_count += 1
+        if flow.cap < np.inf:
+            levels[waiting].level = flow.cap / flow.weight
+            levels[waiting].of = -1 - flow_id
             waiting += 1
     for k in range(clock[BUSY_LINKS]):
-        link = links[k].busy
-        links[link].open_weight = links[link].weight
-        levels[waiting].level = links[link].capacity / links[link].weight
-        levels[waiting].of = link
+        link = links[links[k].busy]
+        link.open_weight = link.weight
+        levels[waiting].level = link.capacity / link.weight
+        levels[waiting].of = links[k].busy
         waiting += 1
     for k in range((waiting + 2) // 4 - 1, -1, -1):
         sink_level(levels, k, waiting)
@@ -92,32 +97,34 @@ def fill(
     clock[TOUCHED] += clock[ACTIVE]
     epoch, rising, last = clock[EPOCH], clock[ACTIVE], 0.0
     waiting: Int = _open(clock, flows, hops, links, lists, levels)
+    lowest = levels[0]
     while rising > 0:
-        of = levels[0].of
+        of = lowest.of
         if of < 0:
             if flows[-1 - of].open_in == epoch:
-                last = max(last, levels[0].level)
+                last = max(last, lowest.level)
                 rising -= 1
                 _freeze(flows, hops, links, -1 - of, last, np.int64(-1))
         elif links[of].open_count > 0:
-            if links[of].open_weight < FEW * links[of].weight:
-                links[of].open_weight = _open_weight(flows, hops, links, of, epoch)
-            level = (links[of].free + links[of].free_low) / links[of].open_weight
+            link = links[of]
+            if link.open_weight < FEW * link.weight:
+                link.open_weight = _open_weight(flows, hops, link, epoch)
+            level = (link.free + link.free_low) / link.open_weight
             if level <= last * (1.0 + SAME_LEVEL):
                 level = last
-            if level > levels[0].level * (1.0 + SAME_LEVEL):
-                levels[0].level = level
+            if level > lowest.level * (1.0 + SAME_LEVEL):
+                lowest.level = level
                 sink_level(levels, TOP, waiting)
                 continue
             last = level
-            links[of].stop_level = level
-            h = links[of].first_hop
+            link.stop_level = level
+            h = link.first_hop
             while h >= 0:
-                flow = np.int64(hops[h].flow)
-                if flows[flow].open_in == epoch:
+                flow_id = np.int64(hops[h].flow)
+                if flows[flow_id].open_in == epoch:
                     rising -= 1
-                    _freeze(flows, hops, links, flow, level, of)
+                    _freeze(flows, hops, links, flow_id, level, of)
                 h = hops[h].next
         waiting = drop_top(levels, waiting)
     for k in range(clock[ACTIVE]):
-        set_rate(clock, flows, links, lists, blocks, lists[k].active)
+        set_rate(clock, flows[lists[k].active], links, lists, blocks)

@@ -71,7 +71,8 @@ def sort_batch(clock: I8, flows: Table, lists: Table, n: Int) -> None:
 @inner_kernel
 def sink_level(levels: Table, k: Int, n: Int) -> None:
     """Sink place k in a heap of four children a place whose lowest level is on top."""
-    x, x_of = levels[k].level, levels[k].of
+    place = levels[k]
+    x, x_of = place.level, place.of
     while True:
         child = 4 * k + 1
         if child >= n:
@@ -82,19 +83,20 @@ def sink_level(levels: Table, k: Int, n: Int) -> None:
                 lowest, least = other, levels[other].level
         if least >= x:
             break
-        levels[k].level = least
-        levels[k].of = levels[lowest].of
-        k = lowest
-    levels[k].level = x
-    levels[k].of = x_of
+        place.level = least
+        place.of = levels[lowest].of
+        k, place = lowest, levels[lowest]
+    place.level = x
+    place.of = x_of
 
 
 @inner_kernel
 def drop_top(levels: Table, waiting: Int) -> Int:
     """Take the top off a heap of levels; return how many are left."""
     waiting -= 1
-    levels[0].level = levels[waiting].level
-    levels[0].of = levels[waiting].of
+    top, last = levels[0], levels[waiting]
+    top.level = last.level
+    top.of = last.of
     if waiting > 0:
         sink_level(levels, TOP, waiting)
     return waiting
@@ -103,12 +105,14 @@ def drop_top(levels: Table, waiting: Int) -> Int:
 @inner_kernel
 def raise_level(levels: Table, k: Int, level: float, of: Int) -> None:
     """Put one more level into a heap of k."""
+    place = levels[k]
     while k > 0:
-        above = (k - 1) >> 2
-        if levels[above].level <= level:
+        k = (k - 1) >> 2
+        above = levels[k]
+        if above.level <= level:
             break
-        levels[k].level = levels[above].level
-        levels[k].of = levels[above].of
-        k = above
-    levels[k].level = level
-    levels[k].of = of
+        place.level = above.level
+        place.of = above.of
+        place = above
+    place.level = level
+    place.of = of

@@ -49,13 +49,15 @@ def _want_dense(clock: I8, hops: Table, links: Table) -> None:
     if columns > MOST_COLUMNS:
         columns = clock[BUSY_LINKS]
     for k in range(clock[BUSY_LINKS]):
-        if links[links[k].busy].crowd > MOST_SHARES:
+        link = links[links[k].busy]
+        if link.crowd > MOST_SHARES:
             return
         total = 0.0
-        h = links[links[k].busy].first_hop
+        h = link.first_hop
         while h >= 0:
-            total += hops[h].share
-            h = hops[h].next
+            hop = hops[h]
+            total += hop.share
+            h = hop.next
         if total > MOST_SHARES:
             return
     if clock[ODD_FLOWS] == 0 and columns <= MOST_COLUMNS:

@@ -31,23 +31,22 @@ def _row_of(clock: I8, flows: Table, number: Int) -> Int:
 
 
 @inner_kernel
-def _are_equal(flows: Table, hops: Table, one: Int, other: Int) -> bool:
+def _are_equal(flows: Table, hops: Table, one_id: Int, other_id: Int) -> bool:
     """Tell whether two flows have the same start, bytes, weight, cap, route and shares."""
-    first, place = flows[one].first_hop, flows[other].first_hop
-    n = flows[one + 1].first_hop - first
+    one, other = flows[one_id], flows[other_id]
+    n = flows[one_id + 1].first_hop - one.first_hop
     if (
-        flows[one].volume != flows[other].volume
-        or flows[one].since_ps != flows[other].since_ps
-        or flows[one].startup_ps != flows[other].startup_ps
-        or flows[one].weight != flows[other].weight
-        or flows[one].cap != flows[other].cap
-        or flows[other + 1].first_hop - place != n
+        one.volume != other.volume
+        or one.since_ps != other.since_ps
+        or one.startup_ps != other.startup_ps
+        or one.weight != other.weight
+        or one.cap != other.cap
+        or flows[other_id + 1].first_hop - other.first_hop != n
     ):
         return False
     for k in range(n):
-        if hops[first + k].link != hops[place + k].link:
-            return False
-        if hops[first + k].share != hops[place + k].share:
+        hop, its = hops[one.first_hop + k], hops[other.first_hop + k]
+        if hop.link != its.link or hop.share != its.share:
             return False
     return True
 
@@ -128,16 +127,17 @@ def _group(
     first, n = clock[ROWS], len(key)
     rare, mask = len(times) - 1, len(table) - 1
     for k in range(n):
-        flow = first + k
-        if times[key[k] & rare] < 2 or flows[flow].first_hop == flows[flow + 1].first_hop:
+        flow_id = first + k
+        routed = flows[flow_id].first_hop < flows[flow_id + 1].first_hop
+        if times[key[k] & rare] < 2 or not routed:
             continue
         slot, tries = (key[k] >> 3) & mask, 0
         while table[slot] > 0 and tries < MOST_TRIES:
             tries += 1
             other = np.int64(table[slot]) - 1
-            alike = key[other] == key[k] and _are_equal(flows, hops, first + other, flow)
+            alike = key[other] == key[k] and _are_equal(flows, hops, first + other, flow_id)
             if alike and (len(dep) == 0 or _wait_alike(dep_ptr, dep, gate, other, k)):
-                flows[first + last[other]].equal = flow
+                flows[first + last[other]].equal = flow_id
                 last[other] = k
                 count[other] += 1
                 count[k] = -1
@@ -161,26 +161,27 @@ def _wait_for(
     flows: Table,
     edges: Table,
     ends: I8,
-    flow: Int,
+    flow_id: Int,
     dep: I8,
     gate: Mask,
     start: Int,
     end: Int,
 ) -> None:
     """Let a flow, or its bytes alone, wait for ``dep[start:end]``, numbers of flows."""
+    flow = flows[flow_id]
     for j in range(start, end):
         bytes_alone = gate[min(j, len(gate) - 1)]
         if ends[dep[j]] >= 0:
-            ready = ends[dep[j]] - (flows[flow].startup_ps if bytes_alone else 0)
-            flows[flow].since_ps = max(flows[flow].since_ps, ready)
+            ready = ends[dep[j]] - (flow.startup_ps if bytes_alone else 0)
+            flow.since_ps = max(flow.since_ps, ready)
             continue
-        before = _row_of(clock, flows, dep[j])
-        edge = clock[EDGES_USED]
-        clock[EDGES_USED] = edge + 1
-        edges[edge].flow = -1 - flow if bytes_alone else flow
-        edges[edge].next = flows[before].first_edge
-        flows[before].first_edge = edge
-        flows[flow].pending += 1
+        before = flows[_row_of(clock, flows, dep[j])]
+        edge = edges[clock[EDGES_USED]]
+        edge.flow = -1 - flow_id if bytes_alone else flow_id
+        edge.next = before.first_edge
+        before.first_edge = clock[EDGES_USED]
+        clock[EDGES_USED] += 1
+        flow.pending += 1
 
 
 @inner_kernel
@@ -201,37 +202,38 @@ def _write(
     n: Int,
 ) -> None:
     """Write the columns of a post of n flows into the tables, behind the others."""
-    first, hop = clock[ROWS], flows[clock[ROWS]].first_hop
+    first, h = clock[ROWS], flows[clock[ROWS]].first_hop
     for k in range(n):
-        flow = first + k
+        flow = flows[first + k]
         row = np.int64(kind[k]) if len(kind) > 0 else k
-        flows[flow].rate = 0.0
-        flows[flow].weight = weight[min(row, len(weight) - 1)]
-        flows[flow].cap = rate_cap[min(row, len(rate_cap) - 1)]
-        flows[flow].volume = nbytes[min(row, len(nbytes) - 1)]
-        flows[flow].left = float(flows[flow].volume)
-        flows[flow].since_ps = start_ps[min(row, len(start_ps) - 1)]
-        flows[flow].startup_ps = startup_ps[min(row, len(startup_ps) - 1)]
-        flows[flow].watch = 1 if watch[min(k, len(watch) - 1)] else 0
-        flows[flow].number = clock[SIZE] + k
-        flows[flow].pending = 0
-        flows[flow].first_edge = -1
-        flows[flow].equal = -1
-        flows[flow].row = -1
-        flows[flow].next_waiting = -1
-        flows[flow].position = -1
-        flows[flow].stopped_by = -1
-        flows[flow].inside = 0
-        flows[flow].open_in = 0
-        flows[flow].odd = 0
-        for h in range(route_ptr[row], route_ptr[row + 1]):
-            hops[hop].link = route_link[h]
-            hops[hop].flow = flow
-            hops[hop].next = -1
-            hops[hop].prev = -1
-            hops[hop].share = route_share[min(h, len(route_share) - 1)]
-            hop += 1
-        flows[flow + 1].first_hop = hop
+        flow.rate = 0.0
+        flow.weight = weight[min(row, len(weight) - 1)]
+        flow.cap = rate_cap[min(row, len(rate_cap) - 1)]
+        flow.volume = nbytes[min(row, len(nbytes) - 1)]
+        flow.left = float(flow.volume)
+        flow.since_ps = start_ps[min(row, len(start_ps) - 1)]
+        flow.startup_ps = startup_ps[min(row, len(startup_ps) - 1)]
+        flow.watch = 1 if watch[min(k, len(watch) - 1)] else 0
+        flow.number = clock[SIZE] + k
+        flow.pending = 0
+        flow.first_edge = -1
+        flow.equal = -1
+        flow.row = -1
+        flow.next_waiting = -1
+        flow.position = -1
+        flow.stopped_by = -1
+        flow.inside = 0
+        flow.open_in = 0
+        flow.odd = 0
+        for j in range(route_ptr[row], route_ptr[row + 1]):
+            hop = hops[h]
+            hop.link = route_link[j]
+            hop.flow = first + k
+            hop.next = -1
+            hop.prev = -1
+            hop.share = route_share[min(j, len(route_share) - 1)]
+            h += 1
+        flows[first + k + 1].first_hop = h
 
 
 @kernel
@@ -301,19 +303,19 @@ def enqueue(
     clock[SIZE] += n
     clock[UNFINISHED] += n
     for k in range(n):
-        flow = first + k
-        if flows[flow].pending < 0:  # another one stands for it
+        flow_id = first + k
+        flow = flows[flow_id]
+        if flow.pending < 0:  # another one stands for it
             continue
         if len(dep) > 0:
-            _wait_for(clock, flows, edges, ends, flow, dep, gate, dep_ptr[k], dep_ptr[k + 1])
-        if flows[flow].pending == 0:
-            at_ps = flows[flow].since_ps + flows[flow].startup_ps
-            push_waiting(clock, flows, lists, recent, flow, at_ps)
-        for h in range(flows[flow].first_hop, flows[flow + 1].first_hop):
-            share = hops[h].share
-            if flows[flow].cap * share >= links[hops[h].link].capacity:
-                flows[flow].cap = np.inf
-            if not (share <= MOST_EQUAL and share == float(int(share))):
-                flows[flow].odd = 1
-        if flows[flow].weight != 1.0 or flows[flow].cap < np.inf:
-            flows[flow].odd = 1
+            _wait_for(clock, flows, edges, ends, flow_id, dep, gate, dep_ptr[k], dep_ptr[k + 1])
+        if flow.pending == 0:
+            push_waiting(clock, flows, lists, recent, flow_id, flow.since_ps + flow.startup_ps)
+        for h in range(flow.first_hop, flows[flow_id + 1].first_hop):
+            hop = hops[h]
+            if flow.cap * hop.share >= links[hop.link].capacity:
+                flow.cap = np.inf
+            if not (hop.share <= MOST_EQUAL and hop.share == float(int(hop.share))):
+                flow.odd = 1
+        if flow.weight != 1.0 or flow.cap < np.inf:
+            flow.odd = 1

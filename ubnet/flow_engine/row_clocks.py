@@ -98,18 +98,18 @@ def unpack_rows(clock: I8, flows: Table, lists: Table, blocks: Table, dense: Any
     """Write each active flow's own rate, bytes left and end."""
     reals, whole = dense[1:3]
     for k in range(clock[ACTIVE]):
-        flow = lists[k].active
-        row = flows[flow].row
+        flow = flows[lists[k].active]
+        row = flow.row
         if row < 0:
             continue  # it has just started
         served, low, level = reals[SERVED, row], reals[SERVED_LOW, row], reals[LEVEL, row]
-        flows[flow].rate = level
-        flows[flow].stopped_by = whole[LINK, row]
-        flows[flow].since_ps = whole[SINCE, row]
-        flows[flow].left = max(0.0, (flows[flow].target - served) - low)
+        flow.rate = level
+        flow.stopped_by = whole[LINK, row]
+        flow.since_ps = whole[SINCE, row]
+        flow.left = max(0.0, (flow.target - served) - low)
         lists[k].due_ps = NEVER
         if level > 0.0:
-            lists[k].due_ps = end_of(flows[flow].target, served, low, level, whole[SINCE, row])
+            lists[k].due_ps = end_of(flow.target, served, low, level, whole[SINCE, row])
         blocks[k >> BLOCK_BITS].dirty = 1
 
 

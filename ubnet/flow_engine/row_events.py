@@ -77,29 +77,31 @@ def end_rows_due(
                     n += 1
     sort_ids(lists.batch, n)
     for k in range(n):
-        flow = np.int64(lists[k].batch)
-        place = whole[PLACE, flows[flow].row]
+        flow_id = np.int64(lists[k].batch)
+        place = whole[PLACE, flows[flow_id].row]
         clock[LOWEST] = min(clock[LOWEST], place)
-        for h in range(flows[flow].first_hop, flows[flow + 1].first_hop):
+        for h in range(flows[flow_id].first_hop, flows[flow_id + 1].first_hop):
+            cell = cells[h]
             for snapshot in range(place // STRIDE + 1):
-                open_then[snapshot, cells[h].column] -= cells[h].share
-        leave_row(flows, dense, flow)
-        give_slots_back(flows, dense, flow)
-        deactivate(clock, flows, hops, links, lists, blocks, flow)
-        finish(clock, flows, hops, edges, links, lists, recent, ends, flow)
+                open_then[snapshot, cell.column] -= cell.share
+        leave_row(flows, dense, flow_id)
+        give_slots_back(flows, dense, flow_id)
+        deactivate(clock, flows, hops, links, lists, blocks, flow_id)
+        finish(clock, flows, hops, edges, links, lists, recent, ends, flow_id)
 
 
 @inner_kernel
-def _lower(clock: I8, flows: Table, hops: Table, links: Table, dense: Any, flow: Int) -> None:
+def _lower(clock: I8, flows: Table, hops: Table, links: Table, dense: Any, flow_id: Int) -> None:
     """Lower `LOWEST` to a snapshot before which one more flow fills none of its links."""
     _, reals, whole, free_then, open_then = dense[:5]
     snapshot = clock[LOWEST] // STRIDE
-    for h in range(flows[flow].first_hop, flows[flow + 1].first_hop):
-        column = links[hops[h].link].column
+    for h in range(flows[flow_id].first_hop, flows[flow_id + 1].first_hop):
+        hop = hops[h]
+        column = links[hop.link].column
         snapshot = min(snapshot, whole[PLACE, column] // STRIDE)
         while snapshot > 0:
             level = reals[LEVEL, whole[ORDER, snapshot * STRIDE - 1]]
-            if free_then[snapshot, column] > level * (open_then[snapshot, column] + hops[h].share):
+            if free_then[snapshot, column] > level * (open_then[snapshot, column] + hop.share):
                 break
             snapshot -= 1
     clock[LOWEST] = min(clock[LOWEST], snapshot * STRIDE)
@@ -112,33 +114,38 @@ def start_in_rows(
     """Put flows that start into rows, or say that they are unfit for it."""
     whole, open_then = dense[2], dense[4]
     for k in range(n):
-        for h in range(flows[lists[k].batch].first_hop, flows[lists[k].batch + 1].first_hop):
-            column = links[hops[h].link].column
+        flow_id = np.int64(lists[k].batch)
+        for h in range(flows[flow_id].first_hop, flows[flow_id + 1].first_hop):
+            hop = hops[h]
+            link = links[hop.link]
+            column = link.column
             if column < 0:
                 clock[UNFIT] = 1
                 continue
-            open_then[0, column] += hops[h].share
+            open_then[0, column] += hop.share
             if open_then[0, column] > MOST_SHARES:
                 clock[UNFIT] = 1
-            elif whole[SLOT, column] + links[hops[h].link].crowd > whole[SLOT_END, column]:
+            elif whole[SLOT, column] + link.crowd > whole[SLOT_END, column]:
                 clock[UNFIT] = CRAMPED if clock[UNFIT] == 0 else clock[UNFIT]
     if clock[ODD_FLOWS] > 0:
         clock[UNFIT] = 1
     if clock[UNFIT] != 0:
         return
     for k in range(n):
-        flow = np.int64(lists[k].batch)
-        row = np.int64(links[hops[flows[flow].first_hop].link].column)
-        _lower(clock, flows, hops, links, dense, flow)
-        for h in range(flows[flow].first_hop, flows[flow + 1].first_hop):
-            column = links[hops[h].link].column
+        flow_id = np.int64(lists[k].batch)
+        flow = flows[flow_id]
+        row = np.int64(links[hops[flow.first_hop].link].column)
+        _lower(clock, flows, hops, links, dense, flow_id)
+        for h in range(flow.first_hop, flows[flow_id + 1].first_hop):
+            hop = hops[h]
+            column = links[hop.link].column
             for snapshot in range(1, clock[LOWEST] // STRIDE + 1):
-                open_then[snapshot, column] += hops[h].share
+                open_then[snapshot, column] += hop.share
             if whole[PLACE, column] < whole[PLACE, row]:
                 row = column
         if whole[PLACE, row] == UNPLACED:  # nothing there yet: into the order, at its end
             whole[PLACE, row] = clock[STEPS]
             whole[ORDER, clock[STEPS]] = row
             clock[STEPS] += 1
-        take_slots(flows, hops, links, dense, flow)
-        join_row(clock, flows, dense, flow, row, float(flows[flow].volume))
+        take_slots(flows, hops, links, dense, flow_id)
+        join_row(clock, flows, dense, flow_id, row, float(flow.volume))

@@ -66,9 +66,10 @@ def _freeze_flows(dense: Any, row: Int, free: F8, rising: F8, level: float) -> N
     for slot in range(whole[SLOT, row], whole[SLOT, row] + whole[USED, row]):
         if slot_row[slot] == row:
             for h in range(begin[slot], stop[slot]):
-                share, column = float(cells[h].share), cells[h].column
-                free[column] -= level * share
-                rising[column] -= share
+                cell = cells[h]
+                share = float(cell.share)
+                free[cell.column] -= level * share
+                rising[cell.column] -= share
 
 
 @inner_kernel

@@ -51,31 +51,34 @@ def _build_rows(
     now, n, slots = clock[NOW], len(reals[0]), np.int64(0)
     clock[CROWD] = clock[ACTIVE]
     clock[SUMS] += 1
-    for link in range(len(links)):
-        links[link].column = -1
+    for k in range(len(links)):
+        links[k].column = -1
     for k in range(n):
-        link = k if n == len(links) - 1 else links[k].busy
-        links[link].column = k
-        whole[LINK, k] = link
+        link_id = np.int64(k if n == len(links) - 1 else links[k].busy)
+        link = links[link_id]
+        link.column = k
+        whole[LINK, k] = link_id
         whole[PLACE, k] = UNPLACED
         whole[END, k] = NEVER
         whole[SLOT, k] = slots
-        slots += links[link].crowd + links[link].crowd // 2 + SPARE_SLOTS
+        slots += link.crowd + link.crowd // 2 + SPARE_SLOTS
         whole[SLOT_END, k] = slots
-        reals[SLACK, k] = SAME_LEVEL * links[link].capacity
-        free_then[0, k] = links[link].capacity
+        reals[SLACK, k] = SAME_LEVEL * link.capacity
+        free_then[0, k] = link.capacity
         open_then[0, k] = 0.0
-        h = links[link].first_hop
+        h = link.first_hop
         while h >= 0:
-            open_then[0, k] += hops[h].share
-            h = hops[h].next
+            hop = hops[h]
+            open_then[0, k] += hop.share
+            h = hop.next
     for k in range(clock[ACTIVE]):
-        flow = np.int64(lists[k].active)
-        take_slots(flows, hops, links, dense, flow)
-        elapsed = float(now - flows[flow].since_ps)
-        left = max(0.0, flows[flow].left - flows[flow].rate * elapsed / PS_PER_S)
-        row = np.int64(links[flows[flow].stopped_by].column)
-        join_row(clock, flows, dense, flow, row, left)
+        flow_id = np.int64(lists[k].active)
+        flow = flows[flow_id]
+        take_slots(flows, hops, links, dense, flow_id)
+        elapsed = float(now - flow.since_ps)
+        left = max(0.0, flow.left - flow.rate * elapsed / PS_PER_S)
+        row = np.int64(links[flow.stopped_by].column)
+        join_row(clock, flows, dense, flow_id, row, left)
     rows: Int = np.int64(0)
     for k in range(n):
         if whole[MOVED, k] != 0:
@@ -136,8 +139,8 @@ def work_dense(engine: tuple[Any, ...], dense: tuple[Any, ...], limit_ps: Int, u
             return int(now)
         clock[REPORTED] = 0
     unpack_rows(clock, flows, lists, blocks, dense)
-    for link in range(len(links)):
-        links[link].held = 0  # the filling that comes next counts anew, but for busy links alone
+    for k in range(len(links)):
+        links[k].held = 0  # the filling that comes next counts anew, but for busy links alone
     clock[DENSE] = 0
     clock[MISSES] = 0
     if clock[UNFIT] == CRAMPED:

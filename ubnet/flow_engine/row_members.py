@@ -26,7 +26,7 @@ from .state import I8, NOW, TOUCHED, Int, Table
 
 
 @inner_kernel
-def take_slots(flows: Table, hops: Table, links: Table, dense: Any, flow: Int) -> None:
+def take_slots(flows: Table, hops: Table, links: Table, dense: Any, flow_id: Int) -> None:
     """Give a flow a slot on each of its links."""
     whole, slot_hop, slot_row, begin, stop, cells = (
         dense[2],
@@ -36,26 +36,28 @@ def take_slots(flows: Table, hops: Table, links: Table, dense: Any, flow: Int) -
         dense[9],
         dense[10],
     )
-    first, end = flows[flow].first_hop, flows[flow + 1].first_hop
+    first, end = flows[flow_id].first_hop, flows[flow_id + 1].first_hop
     for h in range(first, end):
-        column = links[hops[h].link].column
+        hop, cell = hops[h], cells[h]
+        column = links[hop.link].column
         slot = whole[SLOT, column] + whole[USED, column]
         whole[USED, column] += 1
         slot_hop[slot] = h
         slot_row[slot] = -1
         begin[slot], stop[slot] = first, end
-        cells[h].slot = slot
-        cells[h].column = column
-        cells[h].share = int(hops[h].share)
+        cell.slot = slot
+        cell.column = column
+        cell.share = int(hop.share)
 
 
 @inner_kernel
-def give_slots_back(flows: Table, dense: Any, flow: Int) -> None:
+def give_slots_back(flows: Table, dense: Any, flow_id: Int) -> None:
     """Let the last slot of each of a flow's links take the place of its own."""
     whole, slot_hop, slot_row, slot_target = dense[2], dense[5], dense[6], dense[7]
     begin, stop, cells = dense[8:11]
-    for h in range(flows[flow].first_hop, flows[flow + 1].first_hop):
-        column, slot = cells[h].column, cells[h].slot
+    for h in range(flows[flow_id].first_hop, flows[flow_id + 1].first_hop):
+        cell = cells[h]
+        column, slot = cell.column, cell.slot
         whole[USED, column] -= 1
         last = whole[SLOT, column] + whole[USED, column]
         slot_hop[slot] = slot_hop[last]
@@ -66,7 +68,7 @@ def give_slots_back(flows: Table, dense: Any, flow: Int) -> None:
 
 
 @inner_kernel
-def join_row(clock: I8, flows: Table, dense: Any, flow: Int, row: Int, left: float) -> None:
+def join_row(clock: I8, flows: Table, dense: Any, flow_id: Int, row: Int, left: float) -> None:
     """Put a flow with some bytes left into a row."""
     matrix, reals, whole, slot_row, slot_target, cells = (
         dense[0],
@@ -84,35 +86,38 @@ def join_row(clock: I8, flows: Table, dense: Any, flow: Int, row: Int, left: flo
         whole[FIRST, row] = -1
         whole[SINCE, row] = clock[NOW]
     target = read_clock(reals, whole, row, clock[NOW]) + left
-    flows[flow].row = row
-    flows[flow].target = target
+    flow = flows[flow_id]
+    flow.row = row
+    flow.target = target
     whole[MOVED, row] = 1
     whole[MEMBERS, row] += 1
     if target < reals[TARGET, row]:
         reals[TARGET, row] = target
-        whole[FIRST, row] = flow
-    for h in range(flows[flow].first_hop, flows[flow + 1].first_hop):
-        matrix[row, cells[h].column] += cells[h].share
-        slot_row[cells[h].slot] = row
-        if cells[h].column == row:
-            slot_target[cells[h].slot] = target
-            reals[OWN, row] += cells[h].share
+        whole[FIRST, row] = flow_id
+    for h in range(flow.first_hop, flows[flow_id + 1].first_hop):
+        cell = cells[h]
+        matrix[row, cell.column] += cell.share
+        slot_row[cell.slot] = row
+        if cell.column == row:
+            slot_target[cell.slot] = target
+            reals[OWN, row] += cell.share
 
 
 @inner_kernel
-def leave_row(flows: Table, dense: Any, flow: Int) -> None:
+def leave_row(flows: Table, dense: Any, flow_id: Int) -> None:
     """Take a flow out of its row."""
     matrix, reals, whole, cells = dense[0], dense[1], dense[2], dense[10]
-    row = np.int64(flows[flow].row)
+    row = np.int64(flows[flow_id].row)
     whole[MOVED, row] = 1
     whole[MEMBERS, row] -= 1
-    if whole[FIRST, row] == flow:
+    if whole[FIRST, row] == flow_id:
         whole[FIRST, row] = -1
         reals[TARGET, row] = -1.0  # until it is looked for, nobody is before it
-    for h in range(flows[flow].first_hop, flows[flow + 1].first_hop):
-        matrix[row, cells[h].column] -= cells[h].share
-        if cells[h].column == row:
-            reals[OWN, row] -= cells[h].share
+    for h in range(flows[flow_id].first_hop, flows[flow_id + 1].first_hop):
+        cell = cells[h]
+        matrix[row, cell.column] -= cell.share
+        if cell.column == row:
+            reals[OWN, row] -= cell.share
 
 
 @inner_kernel
@@ -123,7 +128,7 @@ def gather(clock: I8, flows: Table, hops: Table, dense: Any, column: Int) -> Non
         row = np.int64(slot_row[slot])
         if row != column and whole[PLACE, row] == UNPLACED:
             clock[TOUCHED] += 1
-            flow = np.int64(hops[slot_hop[slot]].flow)
-            left = flows[flow].target - read_clock(reals, whole, row, clock[NOW])
-            leave_row(flows, dense, flow)
-            join_row(clock, flows, dense, flow, column, left)
+            flow_id = np.int64(hops[slot_hop[slot]].flow)
+            left = flows[flow_id].target - read_clock(reals, whole, row, clock[NOW])
+            leave_row(flows, dense, flow_id)
+            join_row(clock, flows, dense, flow_id, column, left)

@@ -32,19 +32,20 @@ def start_due(
     while clock[WAITING] > 0 and lists[0].waiting_ps <= now:
         n = np.int64(0)
         while clock[WAITING] > 0 and lists[0].waiting_ps <= now:
-            flow = flows[pop_waiting(clock, lists, recent)].row
-            while flow >= 0:
-                lists[entered + n].batch = flow
+            flow_id = flows[pop_waiting(clock, lists, recent)].row
+            while flow_id >= 0:
+                lists[entered + n].batch = flow_id
                 n += 1
-                flow = flows[flow].next_waiting
+                flow_id = flows[flow_id].next_waiting
         stay = entered
         for k in range(entered, entered + n):
-            flow = np.int64(lists[k].batch)
-            routed = flows[flow].first_hop < flows[flow + 1].first_hop
-            if flows[flow].volume == 0 or not (routed or flows[flow].cap < np.inf):
-                finish(clock, flows, hops, edges, links, lists, recent, ends, flow)
+            flow_id = np.int64(lists[k].batch)
+            flow = flows[flow_id]
+            routed = flow.first_hop < flows[flow_id + 1].first_hop
+            if flow.volume == 0 or not (routed or flow.cap < np.inf):
+                finish(clock, flows, hops, edges, links, lists, recent, ends, flow_id)
             else:
-                lists[stay].batch = flow
+                lists[stay].batch = flow_id
                 stay += 1
         entered = stay
     sort_batch(clock, flows, lists, entered)
@@ -53,9 +54,9 @@ def start_due(
     if not alone:
         clock[WAIT] = max(1, clock[WAIT])
     for k in range(entered):
-        flow = np.int64(lists[k].batch)
-        while flow >= 0:
+        flow_id = np.int64(lists[k].batch)
+        while flow_id >= 0:
             clock[EVENTS] += 1
-            flow = flows[flow].equal
+            flow_id = flows[flow_id].equal
         activate(clock, flows, hops, links, lists, blocks, np.int64(lists[k].batch), alone)
     return int(entered)

@@ -13,6 +13,7 @@ I8 = NDArray[np.int64]
 F8 = NDArray[np.float64]
 Int = int | np.int64
 Table = Any  # np.recarray: its columns are attributes
+Row = Any  # np.record, one row of a table: what is written to it is written to the table
 
 NEVER = 1 << 62
 PS_PER_S = 1e12

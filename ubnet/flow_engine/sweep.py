@@ -43,41 +43,45 @@ def _settle(
     hops: Table,
     links: Table,
     lists: Table,
-    flow: Int,
+    flow_id: Int,
     level: float,
     by: Int,
 ) -> None:
     """Give a flow a level, and look again at the links that it crosses."""
-    rose, before, held_by = flows[flow].open_in == clock[EPOCH], flows[flow].level, np.int64(-1)
+    flow = flows[flow_id]
+    rose, before, held_by = flow.open_in == clock[EPOCH], flow.level, np.int64(-1)
     if not rose:
-        held_by = np.int64(flows[flow].stopped_by)
-    let_in(clock, flows, links, lists, flow)
-    flows[flow].level = level
-    flows[flow].stopped_by = by
-    flows[flow].open_in = 0
+        held_by = np.int64(flow.stopped_by)
+    let_in(clock, flow, links, lists, flow_id)
+    flow.level = level
+    flow.stopped_by = by
+    flow.open_in = 0
     if by >= 0:
         links[by].held_level = level
     clock[TOUCHED] += 1
-    clock[LOOKED] += flows[flow + 1].first_hop - flows[flow].first_hop
-    for h in range(flows[flow].first_hop, flows[flow + 1].first_hop):
-        link = np.int64(hops[h].link)
-        if links[link].summed == clock[SUMS]:
-            weight = hops[h].share * flows[flow].weight
-            links[link].open_count -= rose
-            own = rose or held_by == link
+    end = flows[flow_id + 1].first_hop
+    clock[LOOKED] += end - flow.first_hop
+    for h in range(flow.first_hop, end):
+        hop = hops[h]
+        link_id = np.int64(hop.link)
+        link = links[link_id]
+        if link.summed == clock[SUMS]:
+            weight = hop.share * flow.weight
+            link.open_count -= rose
+            own = rose or held_by == link_id
             if not own:
-                leave_more(links, link, weight * before)
-            if link != by:
-                leave_more(links, link, -weight * level)
-                links[link].most = max(links[link].most, level)
+                leave_more(link, weight * before)
+            if link_id != by:
+                leave_more(link, -weight * level)
+                link.most = max(link.most, level)
                 if own:
-                    discount_own(links, link, weight)
+                    discount_own(link, weight)
             elif not own:
-                count_own(hops, links, link, np.int64(h), weight)
-            if links[link].own_count == 0 and not is_in_question(clock, links, link):
+                count_own(hop, link, np.int64(h), weight)
+            if link.own_count == 0 and not is_in_question(clock, link):
                 continue
-        if link != by:
-            look_again(clock, links, link)
+        if link_id != by:
+            look_again(clock, links, link, link_id)
 
 
 @inner_kernel
@@ -89,65 +93,67 @@ def _let_rise(
     lists: Table,
     levels: Table,
     waiting: Int,
-    link: Int,
+    link_id: Int,
 ) -> Int:
     """Let the flows rise that a link holds back; return how many levels wait then."""
-    h = first_own(clock, flows, hops, links, link)
-    while h >= 0:
-        flow = np.int64(hops[h].flow)
-        if flows[flow].open_in != clock[EPOCH]:
-            let_in(clock, flows, links, lists, flow)
-            flows[flow].open_in = clock[EPOCH]
-            if flows[flow].cap < np.inf:
-                raise_level(levels, waiting, flows[flow].cap / flows[flow].weight, -1 - flow)
+    own = first_own(clock, flows, hops, links, link_id)
+    while own >= 0:
+        flow_id = np.int64(hops[own].flow)
+        flow = flows[flow_id]
+        if flow.open_in != clock[EPOCH]:
+            let_in(clock, flow, links, lists, flow_id)
+            flow.open_in = clock[EPOCH]
+            if flow.cap < np.inf:
+                raise_level(levels, waiting, flow.cap / flow.weight, -1 - flow_id)
                 waiting += 1
-            for hop in range(flows[flow].first_hop, flows[flow + 1].first_hop):
-                other = np.int64(hops[hop].link)
-                if links[other].summed == clock[SUMS]:
-                    links[other].open_count += 1
-                    if other != link:
-                        weight = hops[hop].share * flows[flow].weight
-                        leave_more(links, other, weight * flows[flow].level)
-                        count_own(hops, links, other, np.int64(hop), weight)
-                look_again(clock, links, other)
-        h = np.int64(hops[h].next_own)
+            for h in range(flow.first_hop, flows[flow_id + 1].first_hop):
+                hop = hops[h]
+                other = links[hop.link]
+                if other.summed == clock[SUMS]:
+                    other.open_count += 1
+                    if hop.link != link_id:
+                        weight = hop.share * flow.weight
+                        leave_more(other, weight * flow.level)
+                        count_own(hop, other, np.int64(h), weight)
+                look_again(clock, links, other, np.int64(hop.link))
+        own = np.int64(hops[own].next_own)
     return waiting
 
 
 @inner_kernel
-def _lift(clock: I8, flows: Table, hops: Table, links: Table, lists: Table, link: Int) -> None:
+def _lift(clock: I8, flows: Table, hops: Table, links: Table, lists: Table, link_id: Int) -> None:
     """Let the flows that a link holds back have all that the others leave."""
-    level = (links[link].free + links[link].free_low) / (
-        links[link].open_weight + links[link].open_low
-    )
-    h = first_own(clock, flows, hops, links, link)
+    link = links[link_id]
+    level = (link.free + link.free_low) / (link.open_weight + link.open_low)
+    h = first_own(clock, flows, hops, links, link_id)
     while h >= 0:
-        _settle(clock, flows, hops, links, lists, np.int64(hops[h].flow), level, link)
+        _settle(clock, flows, hops, links, lists, np.int64(hops[h].flow), level, link_id)
         h = np.int64(hops[h].next_own)
 
 
 @inner_kernel
 def _stop(
-    clock: I8, flows: Table, hops: Table, links: Table, lists: Table, link: Int, level: float
+    clock: I8, flows: Table, hops: Table, links: Table, lists: Table, link_id: Int, level: float
 ) -> None:
     """Let a link stop its own flows, and those that are above, at a level."""
     above, below = level * (1.0 + SAME_LEVEL), level * (1.0 - SAME_LEVEL)
-    h = first_own(clock, flows, hops, links, link)
+    h = first_own(clock, flows, hops, links, link_id)
     while h >= 0:
-        flow = np.int64(hops[h].flow)
-        now = flows[flow].level
-        if flows[flow].open_in == clock[EPOCH] or now > above or now < below:
-            _settle(clock, flows, hops, links, lists, flow, level, link)
+        flow_id = np.int64(hops[h].flow)
+        flow = flows[flow_id]
+        if flow.open_in == clock[EPOCH] or flow.level > above or flow.level < below:
+            _settle(clock, flows, hops, links, lists, flow_id, level, link_id)
         h = np.int64(hops[h].next_own)
-    if links[link].most <= above:
+    link = links[link_id]
+    if link.most <= above:
         return
-    clock[LOOKED] += links[link].crowd
-    links[link].most = above
-    h = np.int64(links[link].first_hop)
+    clock[LOOKED] += link.crowd
+    link.most = above
+    h = np.int64(link.first_hop)
     while h >= 0:
-        flow = np.int64(hops[h].flow)
-        if flows[flow].level > above:
-            _settle(clock, flows, hops, links, lists, flow, level, link)
+        flow_id = np.int64(hops[h].flow)
+        if flows[flow_id].level > above:
+            _settle(clock, flows, hops, links, lists, flow_id, level, link_id)
         h = np.int64(hops[h].next)
 
 
@@ -155,13 +161,14 @@ def _stop(
 def _look(clock: I8, flows: Table, hops: Table, links: Table, levels: Table, waiting: Int) -> Int:
     """Find the levels of the links on the list; return how many levels wait in the heap then."""
     for k in range(clock[LISTED_LINKS]):
-        link = np.int64(links[k].to_look_at)
-        links[link].listed = 0
-        level = own_level(clock, flows, hops, links, link, -1.0)
-        links[link].stop_level = level
-        if level < links[link].queued:
-            links[link].queued = level
-            raise_level(levels, waiting, level, link)
+        link_id = np.int64(links[k].to_look_at)
+        link = links[link_id]
+        link.listed = 0
+        level = own_level(clock, flows, hops, links, link_id, -1.0)
+        link.stop_level = level
+        if level < link.queued:
+            link.queued = level
+            raise_level(levels, waiting, level, link_id)
             waiting += 1
     clock[LISTED_LINKS] = 0
     return waiting
@@ -169,15 +176,16 @@ def _look(clock: I8, flows: Table, hops: Table, links: Table, levels: Table, wai
 
 @inner_kernel
 def _look_closely(
-    clock: I8, flows: Table, hops: Table, links: Table, link: Int, bound: float
+    clock: I8, flows: Table, hops: Table, links: Table, link_id: Int, bound: float
 ) -> float:
     """Return the level of a link whose lower bound has come up; inf: it is not in question."""
-    if bound != links[link].queued:
+    link = links[link_id]
+    if bound != link.queued:
         return float(np.inf)  # a lower one has come up before
-    if links[link].stop_level <= bound and links[link].then == STOP:
-        links[link].stop_level = own_level(clock, flows, hops, links, link, np.inf)
-    links[link].queued = links[link].stop_level
-    return float(links[link].stop_level)
+    if link.stop_level <= bound and link.then == STOP:
+        link.stop_level = own_level(clock, flows, hops, links, link_id, np.inf)
+    link.queued = link.stop_level
+    return float(link.stop_level)
 
 
 @inner_kernel
@@ -187,14 +195,16 @@ def _begin_sweep(clock: I8, flows: Table, links: Table, lists: Table, levels: Ta
     clock[LOOKED] = 0
     waiting = np.int64(0)
     for k in range(clock[SWEPT_FLOWS]):
-        flow = np.int64(lists[k].swept)
-        flows[flow].open_in = clock[EPOCH]
-        if flows[flow].cap < np.inf:
-            raise_level(levels, waiting, flows[flow].cap / flows[flow].weight, -1 - flow)
+        flow_id = np.int64(lists[k].swept)
+        flow = flows[flow_id]
+        flow.open_in = clock[EPOCH]
+        if flow.cap < np.inf:
+            raise_level(levels, waiting, flow.cap / flow.weight, -1 - flow_id)
             waiting += 1
     for k in range(clock[CHANGED_LINKS]):
-        if links[links[k].changed].held > 0:  # to leave a link frees those alone that it holds
-            look_again(clock, links, np.int64(links[k].changed))
+        link_id = np.int64(links[k].changed)
+        if links[link_id].held > 0:  # to leave a link frees those alone that it holds
+            look_again(clock, links, links[link_id], link_id)
     return waiting
 
 
@@ -212,7 +222,7 @@ def sweep(
     if clock[ODD_FLOWS] == 0:  # the dense regime costs no more for more flows
         budget = min(budget, max(FEW_HOPS, clock[BUSY_LINKS] ** 2 // FIELDS_A_HOP))
     waiting: Int = _begin_sweep(clock, flows, links, lists, levels)
-    last = 0.0
+    last, lowest = 0.0, levels[0]
     while True:
         waiting = _look(clock, flows, hops, links, levels, waiting)
         if waiting == 0:
@@ -220,11 +230,11 @@ def sweep(
         # What comes into question next must find room in the heap, outdated entries included.
         if clock[LOOKED] > budget or waiting + clock[ACTIVE] + clock[BUSY_LINKS] > len(levels):
             return False
-        level, of = levels[0].level, np.int64(levels[0].of)
+        level, of = lowest.level, np.int64(lowest.of)
         if of >= 0:
             level = _look_closely(clock, flows, hops, links, of, level)
-            if levels[0].level < level < np.inf:
-                levels[0].level = level
+            if lowest.level < level < np.inf:
+                lowest.level = level
                 sink_level(levels, TOP, waiting)
                 continue
         waiting = drop_top(levels, waiting)
@@ -233,15 +243,16 @@ def sweep(
                 last = max(last, level)
                 _settle(clock, flows, hops, links, lists, -1 - of, level, np.int64(-1))
         elif level < np.inf:
-            links[of].queued = np.inf
-            links[of].stop_level = np.inf
+            link = links[of]
+            link.queued = np.inf
+            link.stop_level = np.inf
             last = level if level > last * (1.0 + SAME_LEVEL) else last
-            if links[of].then == LIFT:
+            if link.then == LIFT:
                 _lift(clock, flows, hops, links, lists, of)
-            elif links[of].then == LET_RISE:
+            elif link.then == LET_RISE:
                 waiting = _let_rise(clock, flows, hops, links, lists, levels, waiting, of)
             else:
                 _stop(clock, flows, hops, links, lists, of, last)
     for k in range(clock[SWEPT_FLOWS]):
-        set_rate(clock, flows, links, lists, blocks, lists[k].swept)
+        set_rate(clock, flows[lists[k].swept], links, lists, blocks)
     return True

@@ -7,19 +7,19 @@ from .state import I8, RECENT, WAITING, Int, Table
 
 @inlined_kernel
 def push_waiting(
-    clock: I8, flows: Table, lists: Table, recent: Table, flow: Int, at_ps: Int
+    clock: I8, flows: Table, lists: Table, recent: Table, flow_id: Int, at_ps: Int
 ) -> None:
     """Queue a flow that enters the network at ``at_ps``; flows of one instant share a place."""
-    slot = at_ps & (RECENT - 1)
-    bucket = recent[slot].bucket
-    if bucket >= 0 and recent[slot].at_ps == at_ps:
-        flows[flow].next_waiting = flows[bucket].row
-        flows[bucket].row = flow
+    flow, instant = flows[flow_id], recent[at_ps & (RECENT - 1)]
+    if instant.bucket >= 0 and instant.at_ps == at_ps:
+        opened_by = flows[instant.bucket]
+        flow.next_waiting = opened_by.row
+        opened_by.row = flow_id
         return
-    flows[flow].next_waiting = -1
-    flows[flow].row = flow
-    recent[slot].at_ps = at_ps
-    recent[slot].bucket = flow
+    flow.next_waiting = -1
+    flow.row = flow_id
+    instant.at_ps = at_ps
+    instant.bucket = flow_id
     time, heap = lists.waiting_ps, lists.waiting
     k = clock[WAITING]
     clock[WAITING] = k + 1
@@ -31,7 +31,7 @@ def push_waiting(
         heap[k] = heap[parent]
         k = parent
     time[k] = at_ps
-    heap[k] = flow
+    heap[k] = flow_id
 
 
 @inlined_kernel
@@ -39,9 +39,9 @@ def pop_waiting(clock: I8, lists: Table, recent: Table) -> Int:
     """Take the first instant off the waiting queue and return its bucket."""
     time, heap = lists.waiting_ps, lists.waiting
     bucket = heap[0]
-    slot = time[0] & (RECENT - 1)
-    if recent[slot].bucket == bucket:
-        recent[slot].bucket = -1
+    instant = recent[time[0] & (RECENT - 1)]
+    if instant.bucket == bucket:
+        instant.bucket = -1
     n = clock[WAITING] - 1
     clock[WAITING] = n
     last_time, last = time[n], heap[n]
