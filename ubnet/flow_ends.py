@@ -63,7 +63,7 @@ def simulate_flows(
     ------
     FlowError
         For anything outside of the above, for flows that wait for each other in a circle, and for
-        flows that would end after 2**60 ps.
+        flows that would end so long after 2**60 ps that the clock cannot hold it.
 
     Examples
     --------

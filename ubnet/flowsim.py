@@ -29,6 +29,17 @@ class FlowSim:
         allocated anew much less often. What starts meanwhile still starts at its own time. There
         is no proven bound on the error; `held_back` says what was done.
 
+    Raises
+    ------
+    FlowError
+        For capacities that are not finite and > 0, and for a tolerance outside of 0 to 0.1.
+
+    Notes
+    -----
+    The clock is an integer of picoseconds. Starts, start-ups and limits are 0 to 2**60 of them, 13
+    days of virtual time; ends later than that are not promised, and refused where the clock cannot
+    hold them. Weights lie between 1e-100 and 1e100, caps are > 0, shares finite and > 0.
+
     Examples
     --------
     >>> sim = FlowSim([1e9])
@@ -174,7 +185,13 @@ class FlowSim:
         return first
 
     def run(self) -> int:
-        """Run until nothing is left; return the time of the last event in picoseconds."""
+        """Run until nothing is left; return the time of the last event in picoseconds.
+
+        Raises
+        ------
+        FlowError
+            For a flow that would end later than the clock can say.
+        """
         self._refuse_endless(self._driver.work(NEVER, state.ALL_EVENTS))
         return self.now_ps
 
