@@ -7,10 +7,9 @@ import numpy as np
 from ubnet.schedule import INPUT, OUTPUT, Schedule, ScheduleBuilder
 
 from .block_stages import ALL_GATHER
-from .blocks import pieces
 from .fan import others
 from .hierarchical import broadcast as hierarchical
-from .ring import chains
+from .ring import line
 from .tree import downwards
 from .tree_stages import double_tree as trees
 from .tree_stages import go_down, rerooted
@@ -50,9 +49,7 @@ def ring(ranks: int, count: int, *, root: int = 0, chunks: int = 1) -> Schedule:
     <Schedule broadcast ring: 4 ranks, 31 operations, 12 steps>
     """
     builder = _start("broadcast ring", ranks, count, root, in_order=True)
-    part = pieces(np.zeros(1, dtype=np.int64), np.array([count]), chunks)
-    first = np.full(len(part.block), root)
-    chain = chains(builder, first, ranks - 1, part, chunks, stride=1)
+    chain, part = line(builder, root, ranks, count, chunks)
     builder.add(
         chain.step,
         chain.src,

@@ -4,8 +4,8 @@ import numpy as np
 
 from ubnet.schedule import OUTPUT, SCRATCH, Schedule, ScheduleBuilder
 
-from .blocks import Ints, turned
-from .fan import others
+from .blocks import turned
+from .root_blocks import gathered
 from .tree import subtree, upwards
 
 
@@ -24,12 +24,7 @@ def mesh(ranks: int, count: int, *, root: int = 0) -> Schedule:
     >>> mesh(4, 10, root=2)
     <Schedule gather mesh: 4 ranks, 4 operations, 1 steps>
     """
-    builder = ScheduleBuilder("gather mesh", ranks, _sizes(ranks, count, root))
-    if count:
-        builder.add(0, root, root, 0, root * count, count)
-        peer = others(np.array([root]), ranks)[0]
-        builder.add(0, peer, root, 0, peer * count, count)
-    return builder.build()
+    return gathered("gather mesh", np.arange(ranks) * count, np.full(ranks, count), root)
 
 
 def binomial(ranks: int, count: int, *, root: int = 0) -> Schedule:
@@ -42,7 +37,8 @@ def binomial(ranks: int, count: int, *, root: int = 0) -> Schedule:
     ranks, count, root : int
         As for `mesh`.
     """
-    sizes = _sizes(ranks, count, root)
+    sizes = np.tile([count, 0, 0], (ranks, 1))
+    sizes[root, OUTPUT] = ranks * count
     sizes[:, SCRATCH] = np.roll(subtree(ranks), root) * count
     builder = ScheduleBuilder("gather binomial", ranks, sizes)
     if not count:
@@ -66,12 +62,6 @@ def binomial(ranks: int, count: int, *, root: int = 0) -> Schedule:
     source, target = from_root * count, from_zero * count
     builder.add(0, root, root, source, target, size, src_buf=SCRATCH, after=last[0])
     return builder.build()
-
-
-def _sizes(ranks: int, count: int, root: int) -> Ints:
-    sizes = np.tile([count, 0, 0], (ranks, 1))
-    sizes[root, OUTPUT] = ranks * count
-    return sizes
 
 
 ALGORITHMS = {"mesh": mesh, "binomial": binomial}

@@ -2,11 +2,9 @@
 
 from collections.abc import Sequence
 
-import numpy as np
+from ubnet.schedule import Schedule
 
-from ubnet.schedule import OUTPUT, Schedule, ScheduleBuilder
-
-from .fan import others
+from .root_blocks import gathered
 from .uneven import blocks
 
 
@@ -26,17 +24,7 @@ def mesh(counts: Sequence[int], *, root: int = 0) -> Schedule:
     <Schedule gather_v mesh: 3 ranks, 2 operations, 1 steps>
     """
     team = blocks(counts)
-    start, size = team.start[0], team.size[0]
-    sizes = np.zeros((len(size), 3), dtype=np.int64)
-    sizes[:, 0] = size
-    sizes[root, OUTPUT] = size.sum()
-    builder = ScheduleBuilder("gather_v mesh", len(size), sizes)
-    if size[root]:
-        builder.add(0, root, root, 0, start[root], size[root])
-    peer = others(np.array([root]), len(size))[0]
-    peer = peer[size[peer] > 0]
-    builder.add(0, peer, root, 0, start[peer], size[peer])
-    return builder.build()
+    return gathered("gather_v mesh", team.start[0], team.size[0], root)
 
 
 ALGORITHMS = {"mesh": mesh}

@@ -7,10 +7,10 @@ import numpy as np
 from ubnet.schedule import INPUT, OUTPUT, REDUCE, SCRATCH, Schedule, ScheduleBuilder
 
 from .block_stages import REDUCE_SCATTER
-from .blocks import Ints, pieces
+from .blocks import Ints
 from .fan import in_rank_order
 from .hierarchical import reduce as hierarchical
-from .ring import chains
+from .ring import line
 from .tree import upwards
 from .tree_stages import double_tree as trees
 from .tree_stages import go_up, rerooted
@@ -52,9 +52,7 @@ def ring(ranks: int, count: int, *, root: int = 0, chunks: int = 1) -> Schedule:
     """
     adding = (root + np.arange(min(2, ranks), ranks + 1)) % ranks
     builder, own = _start("reduce ring", ranks, count, root, adding, in_order=True)
-    part = pieces(np.zeros(1, dtype=np.int64), np.array([count]), chunks)
-    first = np.full(len(part.block), (root + 1) % ranks)
-    chain = chains(builder, first, ranks - 1, part, chunks, stride=1)
+    chain, part = line(builder, (root + 1) % ranks, ranks, count, chunks)
     builder.add(
         chain.step,
         chain.src,

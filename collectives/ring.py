@@ -6,7 +6,7 @@ import numpy as np
 
 from ubnet.schedule import ScheduleBuilder
 
-from .blocks import Ints, Pieces
+from .blocks import Ints, Pieces, pieces
 
 
 class Chains(NamedTuple):
@@ -67,3 +67,22 @@ def chains(
     src = (first + hop) % builder.ranks
     step = hop * (stride or chunks) + part.chunk
     return Chains(hop, step, src, (src + 1) % builder.ranks, brought[..., None])
+
+
+def line(
+    builder: ScheduleBuilder, first: int, ranks: int, count: int, chunks: int
+) -> tuple[Chains, Pieces]:
+    """Lay out the way of one array from a rank to all the others around the ring, and its pieces.
+
+    Parameters
+    ----------
+    builder, chunks
+        As for `chains`.
+    first : int
+        The rank at which it starts.
+    ranks, count : int
+        Number of ranks; elements of the array.
+    """
+    part = pieces(np.zeros(1, dtype=np.int64), np.array([count]), chunks)
+    start = np.full(len(part.block), first)
+    return chains(builder, start, ranks - 1, part, chunks, stride=1), part

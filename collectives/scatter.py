@@ -4,8 +4,8 @@ import numpy as np
 
 from ubnet.schedule import INPUT, SCRATCH, Schedule, ScheduleBuilder
 
-from .blocks import Ints, turned
-from .fan import others
+from .blocks import turned
+from .root_blocks import scattered
 from .tree import downwards, subtree
 
 
@@ -24,12 +24,7 @@ def mesh(ranks: int, count: int, *, root: int = 0) -> Schedule:
     >>> mesh(4, 10, root=2)
     <Schedule scatter mesh: 4 ranks, 4 operations, 1 steps>
     """
-    builder = ScheduleBuilder("scatter mesh", ranks, _sizes(ranks, count, root))
-    if count:
-        builder.add(0, root, root, root * count, 0, count)
-        peer = others(np.array([root]), ranks)[0]
-        builder.add(0, root, peer, peer * count, 0, count)
-    return builder.build()
+    return scattered("scatter mesh", np.arange(ranks) * count, np.full(ranks, count), root)
 
 
 def binomial(ranks: int, count: int, *, root: int = 0) -> Schedule:
@@ -42,7 +37,8 @@ def binomial(ranks: int, count: int, *, root: int = 0) -> Schedule:
     ranks, count, root : int
         As for `mesh`.
     """
-    sizes = _sizes(ranks, count, root)
+    sizes = np.tile([0, count, 0], (ranks, 1))
+    sizes[root, INPUT] = ranks * count
     sizes[:, SCRATCH] = np.roll(subtree(ranks), root) * count
     builder = ScheduleBuilder("scatter binomial", ranks, sizes)
     if not count:
@@ -66,12 +62,6 @@ def binomial(ranks: int, count: int, *, root: int = 0) -> Schedule:
         )
     builder.add(0, rank, rank, 0, 0, count, src_buf=SCRATCH, after=last)
     return builder.build()
-
-
-def _sizes(ranks: int, count: int, root: int) -> Ints:
-    sizes = np.tile([0, count, 0], (ranks, 1))
-    sizes[root, INPUT] = ranks * count
-    return sizes
 
 
 ALGORITHMS = {"mesh": mesh, "binomial": binomial}

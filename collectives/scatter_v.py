@@ -2,11 +2,9 @@
 
 from collections.abc import Sequence
 
-import numpy as np
+from ubnet.schedule import Schedule
 
-from ubnet.schedule import INPUT, Schedule, ScheduleBuilder
-
-from .fan import others
+from .root_blocks import scattered
 from .uneven import blocks
 
 
@@ -26,17 +24,7 @@ def mesh(counts: Sequence[int], *, root: int = 0) -> Schedule:
     <Schedule scatter_v mesh: 3 ranks, 2 operations, 1 steps>
     """
     team = blocks(counts)
-    start, size = team.start[0], team.size[0]
-    sizes = np.zeros((len(size), 3), dtype=np.int64)
-    sizes[:, 1] = size
-    sizes[root, INPUT] = size.sum()
-    builder = ScheduleBuilder("scatter_v mesh", len(size), sizes)
-    if size[root]:
-        builder.add(0, root, root, start[root], 0, size[root])
-    peer = others(np.array([root]), len(size))[0]
-    peer = peer[size[peer] > 0]
-    builder.add(0, root, peer, start[peer], 0, size[peer])
-    return builder.build()
+    return scattered("scatter_v mesh", team.start[0], team.size[0], root)
 
 
 ALGORITHMS = {"mesh": mesh}

@@ -33,16 +33,7 @@ def flow_columns(fabric, seed):
 
 
 def at_once(fabric, columns, start_ps):
-    return simulate_flows(
-        fabric.capacity,
-        start_ps,
-        columns.nbytes,
-        columns.route_ptr,
-        columns.route_link,
-        columns.route_share,
-        rate_cap=columns.rate_cap,
-        startup_ps=columns.startup_ps,
-    )
+    return simulate_flows(fabric.capacity, start_ps, **columns.post_arguments())
 
 
 def post_rows(sim, columns, rows):

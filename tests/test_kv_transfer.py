@@ -185,14 +185,7 @@ def all_to_all_flows(fabric, ranks, nbytes):
 
 
 def post_columns(sim, columns):
-    first = sim.post(
-        columns.nbytes,
-        columns.route_ptr,
-        columns.route_link,
-        columns.route_share,
-        rate_cap=columns.rate_cap,
-        startup_ps=columns.startup_ps,
-    )
+    first = sim.post(**columns.post_arguments())
     return slice(first, first + len(columns.nbytes))
 
 

@@ -2,26 +2,12 @@
 
 import numpy as np
 import pytest
-from bodies_collectives import BODIES
 
 import ubnet
 from ubnet import mpi as MPI
 from ubnet.collectives.build import build
 from ubnet.errors import MismatchedCall
 from ubnet.timing import time_schedule
-
-
-@pytest.mark.parametrize("ranks", [1, 2, 3, 7])
-@pytest.mark.parametrize("name", BODIES)
-def test_bodies(name, ranks, cloudmatrix):
-    ubnet.run(BODIES[name], ranks, cloudmatrix)
-
-
-@pytest.mark.parametrize("name", BODIES)
-def test_order_in_which_ranks_run_changes_nothing(name, cloudmatrix):
-    plain = ubnet.run(BODIES[name], 5, cloudmatrix)
-    shuffled = ubnet.run(BODIES[name], 5, cloudmatrix, shuffle=3)
-    assert (shuffled.time_ps, shuffled.digest) == (plain.time_ps, plain.digest)
 
 
 @pytest.mark.parametrize(

@@ -4,26 +4,10 @@ import pickle
 
 import numpy as np
 import pytest
-from bodies_p2p import BODIES
 
 import ubnet
 from ubnet import mpi as MPI
 from ubnet.errors import Deadlock, RankFailed, UbnetError
-
-
-@pytest.mark.parametrize("ranks", [1, 2, 3, 7])
-@pytest.mark.parametrize("name", BODIES)
-def test_bodies(name, ranks, cloudmatrix):
-    ubnet.run(BODIES[name], ranks, cloudmatrix)
-
-
-@pytest.mark.parametrize("name", BODIES)
-def test_order_in_which_ranks_run_changes_nothing(name, cloudmatrix):
-    plain = ubnet.run(BODIES[name], 5, cloudmatrix)
-    for seed in (1, 2):
-        shuffled = ubnet.run(BODIES[name], 5, cloudmatrix, shuffle=seed)
-        assert (shuffled.time_ps, shuffled.digest) == (plain.time_ps, plain.digest)
-        assert shuffled.values == plain.values
 
 
 @pytest.mark.parametrize(

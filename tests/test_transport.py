@@ -22,16 +22,7 @@ def time_ps(fabric, name, op, active, passive, nbytes, **more):
 
 
 def run(fabric, flows):
-    return simulate_flows(
-        fabric.capacity,
-        0,
-        flows.nbytes,
-        flows.route_ptr,
-        flows.route_link,
-        flows.route_share,
-        rate_cap=flows.rate_cap,
-        startup_ps=flows.startup_ps,
-    ).tolist()
+    return simulate_flows(fabric.capacity, 0, **flows.post_arguments()).tolist()
 
 
 # arXiv 2506.12708 v2, Table 1: latency of 512 B in us and rate in GB/s.

@@ -98,12 +98,7 @@ class FlowKinds:
         few = len(self.columns.nbytes) <= len(kind)
         c = self.columns if few else self.rows(flows)
         return {
-            "nbytes": c.nbytes,
-            "route_ptr": c.route_ptr,
-            "route_link": c.route_link,
-            "route_share": c.route_share,
-            "rate_cap": c.rate_cap,
-            "startup_ps": c.startup_ps,
+            **c.post_arguments(),
             "weight": self.weight if few or self.weight is None else self.weight[kind],
             "kind": kind if few else None,
         }

@@ -7,6 +7,7 @@ message is *occupancy* of the engine: it widens the flow's share of its engine b
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,7 +23,7 @@ OPS = (READ, WRITE)
 
 @dataclass(frozen=True, slots=True)
 class FlowColumns:
-    """What the flow engine needs of many flows; the arguments of `FlowSim.post`.
+    """What the flow engine needs of many flows.
 
     Attributes
     ----------
@@ -59,6 +60,17 @@ class FlowColumns:
             rate_cap=np.concatenate([part.rate_cap for part in parts]),
             latency_ps=np.concatenate([part.latency_ps for part in parts]),
         )
+
+    def post_arguments(self) -> dict[str, Any]:
+        """Return what `FlowSim.post` and `simulate_flows` take of them: all but the latency."""
+        return {
+            "nbytes": self.nbytes,
+            "route_ptr": self.route_ptr,
+            "route_link": self.route_link,
+            "route_share": self.route_share,
+            "rate_cap": self.rate_cap,
+            "startup_ps": self.startup_ps,
+        }
 
 
 @dataclass(frozen=True)

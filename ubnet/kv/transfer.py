@@ -141,7 +141,7 @@ def transfer(
     columns = _columns(fabric, moves, runs, way, op)
     parcels = _parcels(moves, runs)
     sim = FlowSim(fabric.capacity)
-    _post(sim, columns, None)
+    sim.post(**columns.post_arguments())
     sim.run()
     end_ps = sim.finish_ps
     return TransferResult(
@@ -175,7 +175,8 @@ def post_moves(
         The id of each move's flow.
     """
     way = fabric.transport(transport) if isinstance(transport, str) else transport
-    first = _post(sim, _columns(fabric, moves, _runs(moves, merge), way, op), start_ps)
+    columns = _columns(fabric, moves, _runs(moves, merge), way, op)
+    first = sim.post(**columns.post_arguments(), start_ps=start_ps)
     return first + np.arange(len(moves))
 
 
@@ -236,15 +237,3 @@ def _running_number(src: Ints, dst: Ints) -> Ints:
     number = np.empty(len(src), dtype=np.int64)
     number[order] = place - np.maximum.accumulate(np.where(new, place, 0))
     return number
-
-
-def _post(sim: FlowSim, columns: FlowColumns, start_ps: int | None) -> int:
-    return sim.post(
-        columns.nbytes,
-        columns.route_ptr,
-        columns.route_link,
-        columns.route_share,
-        start_ps=start_ps,
-        rate_cap=columns.rate_cap,
-        startup_ps=columns.startup_ps,
-    )
