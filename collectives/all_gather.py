@@ -4,7 +4,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ubnet.schedule import COPY, INPUT, OUTPUT, Schedule, ScheduleBuilder
+from ubnet.schedule import COPY, INPUT, OUTPUT, Schedule
+from ubnet.schedule_builder import ScheduleBuilder
 
 from .all_gather_v import by
 from .block_stages import around

@@ -4,7 +4,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from ubnet.schedule import Schedule, ScheduleBuilder
+from ubnet.schedule import Schedule
+from ubnet.schedule_builder import ScheduleBuilder
 
 from .block_stages import ALL_GATHER
 from .uneven import blocks

@@ -4,7 +4,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ubnet.schedule import COPY, OUTPUT, REDUCE, Schedule, ScheduleBuilder
+from ubnet.schedule import COPY, OUTPUT, REDUCE, Schedule
+from ubnet.schedule_builder import ScheduleBuilder
 
 from .block_stages import around
 from .blocks import pieces, split

@@ -5,7 +5,8 @@ from collections.abc import Callable
 import numpy as np
 
 from ubnet.errors import ScheduleError
-from ubnet.schedule import INPUT, OUTPUT, SCRATCH, Schedule, ScheduleBuilder
+from ubnet.schedule import INPUT, OUTPUT, SCRATCH, Schedule
+from ubnet.schedule_builder import ScheduleBuilder
 
 from .blocks import Ints
 from .exchange import Exchange

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from ubnet.schedule import Schedule, ScheduleBuilder
+from ubnet.schedule import Schedule
+from ubnet.schedule_builder import ScheduleBuilder
 
 from .fan import others
 from .tree import depth

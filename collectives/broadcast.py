@@ -4,7 +4,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ubnet.schedule import INPUT, OUTPUT, Schedule, ScheduleBuilder
+from ubnet.schedule import INPUT, OUTPUT, Schedule
+from ubnet.schedule_builder import ScheduleBuilder
 
 from .block_stages import ALL_GATHER
 from .fan import others

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from ubnet.errors import MismatchedCall, OptionError
-from ubnet.schedule import Schedule, ScheduleBuilder
+from ubnet.schedule import Schedule
+from ubnet.schedule_builder import ScheduleBuilder
 
 from .blocks import Ints
 

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from ubnet.schedule import OUTPUT, SCRATCH, Schedule, ScheduleBuilder
+from ubnet.schedule import OUTPUT, SCRATCH, Schedule
+from ubnet.schedule_builder import ScheduleBuilder
 
 from .blocks import turned
 from .root_blocks import gathered

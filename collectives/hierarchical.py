@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from ubnet.errors import ScheduleError, did_you_mean
-from ubnet.schedule import INPUT, OUTPUT, SCRATCH, Schedule, ScheduleBuilder
+from ubnet.schedule import INPUT, OUTPUT, SCRATCH, Schedule
+from ubnet.schedule_builder import ScheduleBuilder
 
 from .block_stages import ALL_GATHER, REDUCE_SCATTER
 from .fan_stages import FAN_IN, FAN_OUT

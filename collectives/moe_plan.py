@@ -12,7 +12,8 @@ import numpy as np
 
 from ubnet.fabric import Fabric, Ints
 from ubnet.plans import Plan
-from ubnet.schedule import Schedule, ScheduleBuilder
+from ubnet.schedule import Schedule
+from ubnet.schedule_builder import ScheduleBuilder
 from ubnet.transport import Transport
 
 from .fused import Fused

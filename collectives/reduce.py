@@ -4,7 +4,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ubnet.schedule import INPUT, OUTPUT, REDUCE, SCRATCH, Schedule, ScheduleBuilder
+from ubnet.schedule import INPUT, OUTPUT, REDUCE, SCRATCH, Schedule
+from ubnet.schedule_builder import ScheduleBuilder
 
 from .block_stages import REDUCE_SCATTER
 from .blocks import Ints

@@ -4,7 +4,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from ubnet.schedule import OUTPUT, SCRATCH, Schedule, ScheduleBuilder
+from ubnet.schedule import OUTPUT, SCRATCH, Schedule
+from ubnet.schedule_builder import ScheduleBuilder
 
 from .block_stages import REDUCE_SCATTER
 from .fan import in_rank_order

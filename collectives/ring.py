@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ubnet.schedule import ScheduleBuilder
+from ubnet.schedule_builder import ScheduleBuilder
 
 from .blocks import Ints, Pieces, pieces
 

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from ubnet.schedule import INPUT, OUTPUT, Schedule, ScheduleBuilder
+from ubnet.schedule import INPUT, OUTPUT, Schedule
+from ubnet.schedule_builder import ScheduleBuilder
 
 from .blocks import Ints
 from .fan import others

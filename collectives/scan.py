@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from ubnet.schedule import OUTPUT, REDUCE_LEFT, SCRATCH, Schedule, ScheduleBuilder
+from ubnet.schedule import OUTPUT, REDUCE_LEFT, SCRATCH, Schedule
+from ubnet.schedule_builder import ScheduleBuilder
 
 from .blocks import Ints
 from .tree import depth

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from ubnet.schedule import INPUT, SCRATCH, Schedule, ScheduleBuilder
+from ubnet.schedule import INPUT, SCRATCH, Schedule
+from ubnet.schedule_builder import ScheduleBuilder
 
 from .blocks import turned
 from .root_blocks import scattered

@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ubnet.schedule import COPY, JOIN, OUTPUT, ScheduleBuilder
+from ubnet.schedule import COPY, JOIN, OUTPUT
+from ubnet.schedule_builder import ScheduleBuilder
 
 from .blocks import Ints
 

@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ubnet.builder import FabricBuilder
 from ubnet.collectives import OPERATIONS, build, choose
 from ubnet.collectives.choice import made
 from ubnet.collectives.decision import LATE, class_of, decide, weigh
@@ -15,6 +14,7 @@ from ubnet.collectives.overrides import levels_of, override
 from ubnet.collectives.phases import PHASES
 from ubnet.errors import NoRoute, OptionError, ScheduleError
 from ubnet.fabric import Fabric, Routes
+from ubnet.fabric_builder import FabricBuilder
 from ubnet.fabrics import load_fabric
 from ubnet.timing import time_schedule
 from ubnet.transport import Transport

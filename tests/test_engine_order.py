@@ -7,7 +7,7 @@ import pytest
 
 from ubnet.collectives import OPERATIONS, build
 from ubnet.fabrics import load_fabric
-from ubnet.schedule import ScheduleBuilder
+from ubnet.schedule_builder import ScheduleBuilder
 from ubnet.timing import time_schedule
 
 FABRIC = load_fabric("cloudmatrix384")

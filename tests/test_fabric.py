@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from ubnet.builder import FabricBuilder
 from ubnet.errors import FabricError, NoRoute, OptionError
 from ubnet.fabric import FAR, NODE, PACKAGE, SELF
+from ubnet.fabric_builder import FabricBuilder
 from ubnet.fabrics import load_fabric
 from ubnet.routing import add_graph_plane
 from ubnet.transport import ideal_transports

@@ -8,7 +8,8 @@ from ubnet.fabrics import load_fabric
 from ubnet.flowsim import FlowSim
 from ubnet.memory import capacity_with_memory
 from ubnet.portions import Portions
-from ubnet.schedule import REDUCE, ScheduleBuilder
+from ubnet.schedule import REDUCE
+from ubnet.schedule_builder import ScheduleBuilder
 from ubnet.schedule_flows import schedule_flows
 
 FABRIC = load_fabric("cloudmatrix384")

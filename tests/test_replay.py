@@ -11,17 +11,8 @@ from ubnet.arena import Arena
 from ubnet.errors import OptionError, ScheduleError
 from ubnet.reductions import REDUCTIONS
 from ubnet.replay import replay, replay_at
-from ubnet.schedule import (
-    COPY,
-    INPUT,
-    JOIN,
-    OUTPUT,
-    REDUCE,
-    REDUCE_LEFT,
-    SCRATCH,
-    Schedule,
-    ScheduleBuilder,
-)
+from ubnet.schedule import COPY, INPUT, JOIN, OUTPUT, REDUCE, REDUCE_LEFT, SCRATCH, Schedule
+from ubnet.schedule_builder import ScheduleBuilder
 
 Buffers = list[list[NDArray[np.generic]]]
 

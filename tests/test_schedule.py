@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 
 from ubnet.errors import ScheduleError
-from ubnet.schedule import COPY, INPUT, JOIN, OUTPUT, REDUCE, SCRATCH, Schedule, ScheduleBuilder
+from ubnet.schedule import COPY, INPUT, JOIN, OUTPUT, REDUCE, SCRATCH, Schedule
+from ubnet.schedule_builder import ScheduleBuilder
 
 
 def mesh_all_to_all(ranks: int, count: int) -> Schedule:

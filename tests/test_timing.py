@@ -3,13 +3,14 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from ubnet.builder import FabricBuilder
 from ubnet.errors import NoRoute, ScheduleError
 from ubnet.fabric import Fabric, Ints, Routes
+from ubnet.fabric_builder import FabricBuilder
 from ubnet.fabrics import load_fabric
 from ubnet.flowsim import FlowSim
 from ubnet.memory import capacity_with_memory, memory_resources, resource_name
-from ubnet.schedule import OUTPUT, REDUCE, SCRATCH, Schedule, ScheduleBuilder
+from ubnet.schedule import OUTPUT, REDUCE, SCRATCH, Schedule
+from ubnet.schedule_builder import ScheduleBuilder
 from ubnet.schedule_flows import ScheduleFlows, fan_out, schedule_flows
 from ubnet.timing import Timing, pick_transport, time_schedule
 from ubnet.transport import Transport

@@ -12,7 +12,8 @@ from worlds import fabric, run
 from ubnet.errors import MismatchedCall
 from ubnet.message import Collective
 from ubnet.rank import Rank
-from ubnet.schedule import INPUT, OUTPUT, REDUCE, Schedule, ScheduleBuilder
+from ubnet.schedule import INPUT, OUTPUT, REDUCE, Schedule
+from ubnet.schedule_builder import ScheduleBuilder
 from ubnet.timing import time_schedule
 
 

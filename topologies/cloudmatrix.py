@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from ubnet.builder import FabricBuilder
 from ubnet.fabric import Fabric, Ints
+from ubnet.fabric_builder import FabricBuilder
 
 from . import constants as c
 from .rdma import add_rdma

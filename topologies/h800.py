@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ubnet.builder import FabricBuilder
 from ubnet.fabric import Fabric, Ints, Routes
+from ubnet.fabric_builder import FabricBuilder
 from ubnet.route_pieces import Piece, join_pieces
 from ubnet.transport import READ, WRITE, Transport
 

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ubnet.builder import FabricBuilder
 from ubnet.errors import OptionError, did_you_mean
 from ubnet.fabric import Ints, Routes
+from ubnet.fabric_builder import FabricBuilder
 from ubnet.path_hash import path_hash, pick
 from ubnet.route_pieces import Piece, join_pieces
 

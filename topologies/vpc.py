@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ubnet.builder import FabricBuilder
 from ubnet.fabric import Ints, Router, Routes
+from ubnet.fabric_builder import FabricBuilder
 from ubnet.route_pieces import Piece, chain_routes, join_pieces
 
 from . import constants as c

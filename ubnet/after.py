@@ -17,7 +17,7 @@ def waits(after: Any, shape: tuple[int, ...], name: str) -> tuple[Ints, Ints]:
     Parameters
     ----------
     after : array_like of int, (ptr, dep) or None
-        As `ubnet.schedule.ScheduleBuilder.add` takes it.
+        As `ubnet.schedule_builder.ScheduleBuilder.add` takes it.
     shape : tuple of int
         The shape of the block.
     name : str

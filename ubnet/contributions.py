@@ -56,7 +56,7 @@ def first_fault(schedule: Schedule, chunk: int = 1) -> Fault | None:
 
     Examples
     --------
-    >>> from ubnet.schedule import ScheduleBuilder
+    >>> from ubnet.schedule_builder import ScheduleBuilder
     >>> builder = ScheduleBuilder("send_recv wrong", 2, [1, 1, 0])
     >>> _ = builder.add(0, [0, 1], [0, 1], 0, 0, 1)
     >>> print(first_fault(builder.build()).text)

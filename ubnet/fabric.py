@@ -145,7 +145,7 @@ class Switch:
 
 @dataclass(frozen=True, eq=False)
 class Fabric:
-    """A whole fabric, frozen; made by `ubnet.builder.FabricBuilder`.
+    """A whole fabric, frozen; made by `ubnet.fabric_builder.FabricBuilder`.
 
     Attributes
     ----------

@@ -39,9 +39,9 @@ from typing import Any
 
 import numpy as np
 
-from ubnet.builder import FabricBuilder
 from ubnet.errors import FabricError, OptionError, did_you_mean
 from ubnet.fabric import KINDS, Fabric, Ints
+from ubnet.fabric_builder import FabricBuilder
 from ubnet.routing import PATHS, add_graph_plane
 from ubnet.toml_table import MOST, TomlTable
 from ubnet.transport import OPS, Transport, ideal_transports

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ubnet.builder import FabricBuilder
 from ubnet.errors import FabricError, UnitError, did_you_mean
 from ubnet.fabric import KINDS, Fabric
+from ubnet.fabric_builder import FabricBuilder
 from ubnet.routing import add_graph_plane
 from ubnet.transport import Transport, ideal_transports
 from ubnet.units import MOST_PS, parse_rate, parse_time

@@ -57,7 +57,7 @@ def in_place(schedule: Schedule, where: Placed) -> Schedule:
 
     Examples
     --------
-    >>> from ubnet.schedule import ScheduleBuilder
+    >>> from ubnet.schedule_builder import ScheduleBuilder
     >>> builder = ScheduleBuilder("shift", 2, [1, 1, 0])
     >>> _ = builder.add(0, [0, 0], [0, 1], 0, 0, 1)
     >>> made = builder.build()

@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 
 from ubnet.msccl_step import Step
 from ubnet.operation import COPY, REDUCE, SCRATCH
-from ubnet.schedule import Schedule, ScheduleBuilder
+from ubnet.schedule import Schedule
+from ubnet.schedule_builder import ScheduleBuilder
 
 Place = tuple[int, int, int]
 """A gpu, a buffer and an offset in chunks."""

@@ -29,35 +29,36 @@ def replay(
 ) -> None:
     """Run the operations of a schedule in the order of their numbers, or those given in order.
 
-    Parameters
-    ----------
-    schedule : Schedule
-        What to do.
-    arena : Arena
-        The memory; its buffers may be larger than the schedule says.
-    reduce : str or callable
-        The name of a reduction (`ubnet.reductions.REDUCTIONS`) or ``f(left, right) -> array``.
-    ops : array_like of int, optional
-        The operations to run; both ranks of each must be held by the arena.
+        Parameters
+        ----------
+        schedule : Schedule
+            What to do.
+        arena : Arena
+            The memory; its buffers may be larger than the schedule says.
+        reduce : str or callable
+            The name of a reduction (`ubnet.reductions.REDUCTIONS`) or ``f(left, right) -> array``.
+        ops : array_like of int, optional
+            The operations to run; both ranks of each must be held by the arena.
 
-    Raises
-    ------
-    ScheduleError
-        If the arena is too small for the schedule or lacks a rank.
+        Raises
+        ------
+        ScheduleError
+            If the arena is too small for the schedule or lacks a rank.
 
-    Examples
-    --------
-    >>> from ubnet.schedule import REDUCE, ScheduleBuilder
-    >>> builder = ScheduleBuilder("sum of two", 2, [3, 3, 0])
-    >>> first = builder.add(0, 0, 0, 0, 0, 3)
-    >>> _ = builder.add(1, 1, 0, 0, 0, 3, kind=REDUCE, after=first)
-    >>> schedule = builder.build()
-    >>> arena = Arena(schedule.sizes, "int32")
-    >>> arena.input(0)[:] = [1, 2, 3]
-    >>> arena.input(1)[:] = 10
-    >>> replay(schedule, arena)
-    >>> arena.output(0).tolist()
-    [11, 12, 13]
+        Examples
+        --------
+        >>> from ubnet.schedule import REDUCE
+    from ubnet.schedule_builder import ScheduleBuilder
+        >>> builder = ScheduleBuilder("sum of two", 2, [3, 3, 0])
+        >>> first = builder.add(0, 0, 0, 0, 0, 3)
+        >>> _ = builder.add(1, 1, 0, 0, 0, 3, kind=REDUCE, after=first)
+        >>> schedule = builder.build()
+        >>> arena = Arena(schedule.sizes, "int32")
+        >>> arena.input(0)[:] = [1, 2, 3]
+        >>> arena.input(1)[:] = 10
+        >>> replay(schedule, arena)
+        >>> arena.output(0).tolist()
+        [11, 12, 13]
     """
     moves_of(schedule, arena, ops).run(arena, reduce)
 

@@ -7,9 +7,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ubnet.builder import FabricBuilder
 from ubnet.errors import NoRoute, OptionError, did_you_mean
 from ubnet.fabric import Fabric, Floats, Ints, Links, Routes
+from ubnet.fabric_builder import FabricBuilder
 from ubnet.path_hash import path_hash
 
 PATHS = ("spray", "ecmp", "hash")

@@ -100,7 +100,7 @@ def time_schedule(
     Examples
     --------
     >>> from ubnet.fabrics import load_fabric
-    >>> from ubnet.schedule import ScheduleBuilder
+    >>> from ubnet.schedule_builder import ScheduleBuilder
     >>> builder = ScheduleBuilder("send", 2, [512, 512, 0])
     >>> _ = builder.add(0, 0, 1, 0, 0, 512)
     >>> fabric = load_fabric("cloudmatrix384")

@@ -28,7 +28,8 @@ from ubnet.errors import OptionError, did_you_mean
 from ubnet.replay import Arena, replay
 from ubnet.report.row import Row
 from ubnet.report.table import legend
-from ubnet.schedule import OUTPUT, Schedule, ScheduleBuilder
+from ubnet.schedule import OUTPUT, Schedule
+from ubnet.schedule_builder import ScheduleBuilder
 from ubnet.timing import time_schedule
 from ubnet.transport import READ, WRITE
 
