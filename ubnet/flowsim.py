@@ -11,7 +11,7 @@ from ubnet.errors import FlowError
 from ubnet.flow_engine import moving, state
 from ubnet.flow_engine.driver import Driver
 from ubnet.flow_engine.moving import Active
-from ubnet.flow_engine.state import NEVER, Engine
+from ubnet.flow_engine.state import NEVER, PLACES, Engine
 from ubnet.flow_faults import HORIZON_PS, refuse_faulty
 from ubnet.posted_flows import PostedFlows
 
@@ -78,12 +78,12 @@ class FlowSim:
     @property
     def now_ps(self) -> int:
         """The virtual time in picoseconds."""
-        return int(self._clock[state.NOW])
+        return int(self._clock[PLACES["now"]])
 
     @property
     def size(self) -> int:
         """How many flows were posted, which is the id of the next."""
-        return int(self._clock[state.SIZE])
+        return int(self._clock[PLACES["posted"]])
 
     @property
     def finish_ps(self) -> NDArray[np.int64]:
@@ -101,19 +101,19 @@ class FlowSim:
         clock = self._clock
         return {
             "flows": self.size,
-            "groups": self.size - int(clock[state.GROUPED]),
-            "unfinished": int(clock[state.UNFINISHED]),
-            "events": int(clock[state.EVENTS]),
-            "reallocations": int(clock[state.REALLOCATIONS]),
-            "sweeps": int(clock[state.SWEEPS]),
-            "touched": int(clock[state.TOUCHED]),
+            "groups": self.size - int(clock[PLACES["grouped"]]),
+            "unfinished": int(clock[PLACES["unfinished"]]),
+            "events": int(clock[PLACES["events"]]),
+            "reallocations": int(clock[PLACES["reallocations"]]),
+            "sweeps": int(clock[PLACES["sweeps"]]),
+            "touched": int(clock[PLACES["touched"]]),
         }
 
     @property
     def held_back(self) -> tuple[int, int]:
         """How many flows a tolerance made wait, and the longest of these waits in picoseconds."""
         clock = self._clock
-        return int(clock[state.HELD_BACK]), int(clock[state.LONGEST_HELD])
+        return int(clock[PLACES["held_back"]]), int(clock[PLACES["longest_held"]])
 
     def post(
         self,
@@ -205,7 +205,7 @@ class FlowSim:
         """
         self._refuse_past(t_ps)
         self._driver.work(int(t_ps), state.ALL_EVENTS)
-        self._clock[state.NOW] = t_ps
+        self._clock[PLACES["now"]] = t_ps
 
     def next_event(self) -> int | None:
         """Return the time of the next event in picoseconds, None where nothing is left."""
@@ -240,9 +240,9 @@ class FlowSim:
             self._refuse_endless(self._driver.work(NEVER, state.WATCHED_END))
         else:
             self._driver.work(int(limit_ps), state.WATCHED_END)
-        n = self._clock[state.REPORTED]
+        n = self._clock[PLACES["reported"]]
         if limit_ps is not None and n == 0:
-            self._clock[state.NOW] = limit_ps
+            self._clock[PLACES["now"]] = limit_ps
         ended: NDArray[np.int64] = self._driver.reported[:n].copy()
         if n > 1:
             ended.sort()
@@ -250,7 +250,7 @@ class FlowSim:
 
     def unwatch(self) -> None:
         """Watch no flow any more of those that were posted so far."""
-        self._driver.engine.flows.watch[: self._clock[state.ROWS]] = 0
+        self._driver.engine.flows.watch[: self._clock[PLACES["rows"]]] = 0
 
     def link_rate(self) -> NDArray[np.float64]:
         """Return what each link carries now, in bytes/s, shares counted; shape (links,)."""
@@ -280,7 +280,7 @@ class FlowSim:
 
     def _refuse_endless(self, following: int) -> None:
         """Raise a FlowError where flows are left that no time of the clock can see end."""
-        if following < NEVER or self._clock[state.UNFINISHED] == 0:
+        if following < NEVER or self._clock[PLACES["unfinished"]] == 0:
             return
         first = int(np.flatnonzero(self.finish_ps < 0)[0])
         raise FlowError(

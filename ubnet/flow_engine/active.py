@@ -5,53 +5,32 @@ import numpy as np
 from ubnet.jit import inlined_kernel, inner_kernel
 
 from .link_sums import count_own, discount_own, leave_more
-from .state import (
-    ACTIVE,
-    BLOCK_BITS,
-    BUSY_LINKS,
-    CAPPED,
-    CHANGED_LINKS,
-    ELSEWHERE,
-    HOPS,
-    I8,
-    LISTED_LINKS,
-    NEVER,
-    NOW,
-    ODD_FLOWS,
-    PS_PER_S,
-    ROUND_UP,
-    SUMS,
-    SWEEP,
-    SWEPT_FLOWS,
-    Int,
-    Row,
-    Table,
-)
+from .state import BLOCK_BITS, ELSEWHERE, NEVER, PS_PER_S, ROUND_UP, Int, Row, Table
 
 
 @inlined_kernel
-def let_in(clock: I8, flow: Row, links: Table, lists: Table, flow_id: Int) -> None:
+def let_in(clock: Row, flow: Row, links: Table, lists: Table, flow_id: Int) -> None:
     """Note that a flow's rate may change."""
-    if flow.inside != clock[SWEEP]:
-        flow.inside = clock[SWEEP]
-        lists[clock[SWEPT_FLOWS]].swept = flow_id
-        clock[SWEPT_FLOWS] += 1
+    if flow.inside != clock.sweep:
+        flow.inside = clock.sweep
+        lists[clock.swept_flows].swept = flow_id
+        clock.swept_flows += 1
         if flow.stopped_by >= 0:
             links[flow.stopped_by].held -= 1
 
 
 @inlined_kernel
-def look_again(clock: I8, links: Table, link: Row, link_id: Int) -> None:
+def look_again(clock: Row, links: Table, link: Row, link_id: Int) -> None:
     """Put a link on the list of those whose level is to be found anew."""
-    if link.touched != clock[SWEEP]:
-        link.touched = clock[SWEEP]
+    if link.touched != clock.sweep:
+        link.touched = clock.sweep
         link.stop_level = np.inf
         link.queued = np.inf
         link.listed = 0
     if link.listed == 0:
         link.listed = 1
-        links[clock[LISTED_LINKS]].to_look_at = link_id
-        clock[LISTED_LINKS] += 1
+        links[clock.listed_links].to_look_at = link_id
+        clock.listed_links += 1
 
 
 @inlined_kernel
@@ -67,7 +46,7 @@ def _set_due(lists: Table, blocks: Table, place: Int, due_ps: Int) -> None:
 
 @inlined_kernel
 def activate(
-    clock: I8,
+    clock: Row,
     flows: Table,
     hops: Table,
     links: Table,
@@ -79,9 +58,9 @@ def activate(
     """Let a flow's bytes enter the network; it rises in the next sweep if it comes `alone`."""
     flow = flows[flow_id]
     begin, end = flow.first_hop, flows[flow_id + 1].first_hop
-    place = clock[ACTIVE]
-    clock[ACTIVE] += 1
-    flow.since_ps = clock[NOW]
+    place = clock.active
+    clock.active += 1
+    flow.since_ps = clock.now
     flow.position = place
     flow.row = -1
     entry, block = lists[place], blocks[place >> BLOCK_BITS]
@@ -90,16 +69,16 @@ def activate(
     if place & ((1 << BLOCK_BITS) - 1) == 0:
         block.first_ps = NEVER
         block.dirty = 0
-    clock[ODD_FLOWS] += flow.odd
-    clock[CAPPED] += 1 if flow.cap < np.inf else 0
-    clock[HOPS] += end - begin
+    clock.odd_flows += flow.odd
+    clock.capped += 1 if flow.cap < np.inf else 0
+    clock.hops += end - begin
     for h in range(begin, end):
         hop = hops[h]
         link = links[hop.link]
         if link.crowd == 0:
-            link.position = clock[BUSY_LINKS]
-            links[clock[BUSY_LINKS]].busy = hop.link
-            clock[BUSY_LINKS] += 1
+            link.position = clock.busy_links
+            links[clock.busy_links].busy = hop.link
+            clock.busy_links += 1
         link.crowd += 1
         after = link.first_hop
         hop.next = after
@@ -113,7 +92,7 @@ def activate(
         for h in range(begin, end):
             hop = hops[h]
             link = links[hop.link]
-            if link.summed == clock[SUMS]:
+            if link.summed == clock.sums:
                 link.open_count += 1
                 count_own(hop, link, np.int64(h), hop.share * flow.weight)
             look_again(clock, links, link, np.int64(hop.link))
@@ -121,39 +100,39 @@ def activate(
 
 @inlined_kernel
 def deactivate(
-    clock: I8, flows: Table, hops: Table, links: Table, lists: Table, blocks: Table, flow_id: Int
+    clock: Row, flows: Table, hops: Table, links: Table, lists: Table, blocks: Table, flow_id: Int
 ) -> None:
     """Take a flow out of the network."""
     flow = flows[flow_id]
     begin, end = flow.first_hop, flows[flow_id + 1].first_hop
-    clock[ACTIVE] -= 1
+    clock.active -= 1
     place = np.int64(flow.position)
-    last = lists[clock[ACTIVE]].active
+    last = lists[clock.active].active
     lists[place].active = last
-    _set_due(lists, blocks, place, lists[clock[ACTIVE]].due_ps)
-    _set_due(lists, blocks, clock[ACTIVE], np.int64(NEVER))
+    _set_due(lists, blocks, place, lists[clock.active].due_ps)
+    _set_due(lists, blocks, clock.active, np.int64(NEVER))
     flows[last].position = place
     flow.position = -1
-    clock[ODD_FLOWS] -= flow.odd
-    clock[CAPPED] -= 1 if flow.cap < np.inf else 0
-    clock[HOPS] -= end - begin
+    clock.odd_flows -= flow.odd
+    clock.capped -= 1 if flow.cap < np.inf else 0
+    clock.hops -= end - begin
     if flow.stopped_by >= 0:
         links[flow.stopped_by].held -= 1
     for h in range(begin, end):
         hop = hops[h]
         link_id = np.int64(hop.link)
         link = links[link_id]
-        if link.summed == clock[SUMS]:
+        if link.summed == clock.sums:
             weight = hop.share * flow.weight
             if flow.stopped_by == link_id:
                 discount_own(link, weight)
             else:
                 leave_more(link, weight * flow.level)
         link.crowd -= 1
-        if link.left_in != clock[SWEEP]:
-            link.left_in = clock[SWEEP]
-            links[clock[CHANGED_LINKS]].changed = link_id
-            clock[CHANGED_LINKS] += 1
+        if link.left_in != clock.sweep:
+            link.left_in = clock.sweep
+            links[clock.changed_links].changed = link_id
+            clock.changed_links += 1
         before, after = hop.prev, hop.next
         if before >= 0:
             hops[before].next = after
@@ -162,32 +141,32 @@ def deactivate(
         if after >= 0:
             hops[after].prev = before
         if link.crowd == 0:
-            clock[BUSY_LINKS] -= 1
-            moved = links[clock[BUSY_LINKS]].busy
+            clock.busy_links -= 1
+            moved = links[clock.busy_links].busy
             links[link.position].busy = moved
             links[moved].position = link.position
 
 
 @inner_kernel
-def deactivate_all(clock: I8, flows: Table, links: Table, lists: Table) -> None:
+def deactivate_all(clock: Row, flows: Table, links: Table, lists: Table) -> None:
     """Take all flows out of the network."""
-    for k in range(clock[ACTIVE]):
+    for k in range(clock.active):
         flows[lists[k].active].position = -1
-    for k in range(clock[BUSY_LINKS]):
+    for k in range(clock.busy_links):
         link = links[links[k].busy]
         link.crowd = 0
         link.held = 0
         link.first_hop = -1
-    clock[SUMS] += 1
-    clock[ACTIVE] = 0
-    clock[BUSY_LINKS] = 0
-    clock[HOPS] = 0
-    clock[ODD_FLOWS] = 0
-    clock[CAPPED] = 0
+    clock.sums += 1
+    clock.active = 0
+    clock.busy_links = 0
+    clock.hops = 0
+    clock.odd_flows = 0
+    clock.capped = 0
 
 
 @inlined_kernel
-def set_rate(clock: I8, flow: Row, links: Table, lists: Table, blocks: Table) -> None:
+def set_rate(clock: Row, flow: Row, links: Table, lists: Table, blocks: Table) -> None:
     """Let a flow go on at its level from now on."""
     rate = flow.cap
     if flow.stopped_by >= 0:
@@ -195,7 +174,7 @@ def set_rate(clock: I8, flow: Row, links: Table, lists: Table, blocks: Table) ->
         links[flow.stopped_by].held += 1
     if rate == flow.rate:
         return
-    now = clock[NOW]
+    now = clock.now
     elapsed = float(now - flow.since_ps)
     left = flow.left - flow.rate * elapsed / PS_PER_S
     if left < 0.0:

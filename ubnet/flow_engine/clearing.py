@@ -6,7 +6,7 @@ import numpy as np
 
 from ubnet.jit import inner_kernel, kernel
 
-from .state import ACTIVE, EDGES_USED, I4, ROWS, SUMS, SWEPT_FLOWS, WAITING, Int
+from .state import CLOCK_ROW, I4, Int
 
 
 @inner_kernel
@@ -19,8 +19,9 @@ def _rename(ids: I4, now: I4, n: Int) -> None:
 @kernel
 def clear_ended(engine: tuple[Any, ...]) -> None:
     """Give the rows of ended flows free: those of the others close up, in the same order."""
-    clock, flows, hops, edges, links, lists, _, recent, _, ends = engine
-    rows = clock[ROWS]
+    flows, hops, edges, links, lists, _, recent, _, ends = engine[1:]
+    clock = engine[0].view(CLOCK_ROW)[0]
+    rows = clock.rows
     row_now = np.full(rows + 1, -1, np.int32)
     hop_now = np.full(flows[rows].first_hop + 1, -1, np.int32)
     edge_flow, edge_next = edges.flow.copy(), edges.next.copy()
@@ -62,11 +63,11 @@ def clear_ended(engine: tuple[Any, ...]) -> None:
         hop.next = hop_now[hop.next]
         hop.prev = hop_now[hop.prev]
     _rename(links.first_hop, hop_now, len(links))
-    _rename(lists.active, row_now, clock[ACTIVE])
-    _rename(lists.waiting, row_now, clock[WAITING])
-    _rename(lists.swept, row_now, clock[SWEPT_FLOWS])
+    _rename(lists.active, row_now, clock.active)
+    _rename(lists.waiting, row_now, clock.waiting)
+    _rename(lists.swept, row_now, clock.swept_flows)
     for k in range(len(recent)):
         recent[k].bucket = row_now[recent[k].bucket]
-    clock[ROWS] = kept
-    clock[EDGES_USED] = edges_kept
-    clock[SUMS] += 1
+    clock.rows = kept
+    clock.edges_used = edges_kept
+    clock.sums += 1

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from ubnet.posted_flows import PostedFlows
 
-from . import loop, posting, row_loop, state, tables
-from .state import F8, Engine
+from . import loop, posting, row_loop, tables
+from .state import F8, PLACES, Engine
 
 
 class Driver:
@@ -39,36 +39,36 @@ class Driver:
         """Work off events up to a time, as far as ``until`` says; return when the next is due."""
         clock, engine = self.clock, self._tables
         while True:
-            if clock[state.DENSE] == 0 and clock[state.WANTED] == 0:
+            if clock[PLACES["dense"]] == 0 and clock[PLACES["wanted"]] == 0:
                 following = int(loop.work(engine, limit_ps, until))
-                if clock[state.WANTED] == 0:
+                if clock[PLACES["wanted"]] == 0:
                     return following
                 self._dense = tables.dense_tables(
-                    int(clock[state.WANTED]), int(clock[state.HOPS]), len(self.engine.hops)
+                    int(clock[PLACES["wanted"]]), int(clock[PLACES["hops"]]), len(self.engine.hops)
                 )
             following = int(row_loop.work_dense(engine, tuple(self._dense), limit_ps, until))
-            if clock[state.DENSE] != 0:
+            if clock[PLACES["dense"]] != 0:
                 return following
             self._dense = tables.dense_tables(0, 0, 0)
 
     def settle(self) -> None:
         """Write each flow's rate and bytes left, which the dense regime keeps, in its own row."""
-        if self.clock[state.DENSE] != 0:
+        if self.clock[PLACES["dense"]] != 0:
             row_loop.settle_dense(self._tables, tuple(self._dense))
 
     def _make_room(self, n_flows: int, n_hops: int, n_edges: int) -> None:
         """Clear out the rows of ended flows, or at least double a table, where one is too small."""
-        rows = int(self.clock[state.ROWS])
+        rows = int(self.clock[PLACES["rows"]])
         for_flows, for_hops, for_edges, for_ends = self._room
         if (
             rows + n_flows < for_flows
             and self._first_hop[rows] + n_hops <= for_hops
-            and self.clock[state.EDGES_USED] + n_edges <= for_edges
-            and self.clock[state.SIZE] + n_flows <= for_ends
+            and self.clock[PLACES["edges_used"]] + n_edges <= for_edges
+            and self.clock[PLACES["posted"]] + n_flows <= for_ends
         ):
             return
         engine = tables.with_room(self.engine, n_flows, n_hops, n_edges)
-        if self.clock[state.DENSE] != 0:
+        if self.clock[PLACES["dense"]] != 0:
             cells = tables.longer(self._dense.cells, len(engine.hops))
             self._dense = self._dense._replace(cells=cells)
         self._take(engine)

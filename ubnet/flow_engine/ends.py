@@ -6,31 +6,13 @@ from ubnet.jit import inlined_kernel, inner_kernel
 
 from .active import deactivate, deactivate_all
 from .heaps import sort_batch
-from .state import (
-    ACTIVE,
-    BLOCK_BITS,
-    EVENTS,
-    FIRST_BLOCK,
-    HELD_BACK,
-    I8,
-    LAST_BLOCK,
-    LONGEST_HELD,
-    NEVER,
-    NEXT_END,
-    NOW,
-    REPORTED,
-    TOLERANCE,
-    UNFINISHED,
-    WAITING,
-    Int,
-    Table,
-)
+from .state import BLOCK_BITS, I8, NEVER, Int, Row, Table
 from .waiting import push_waiting
 
 
 @inlined_kernel
 def finish(
-    clock: I8,
+    clock: Row,
     flows: Table,
     hops: Table,
     edges: Table,
@@ -41,7 +23,7 @@ def finish(
     flow_id: Int,
 ) -> None:
     """End a flow and its equals now, and queue those that waited for one of them alone."""
-    now = clock[NOW]
+    now = clock.now
     size = float(flows[flow_id].volume)
     for h in range(flows[flow_id].first_hop, flows[flow_id + 1].first_hop):
         hop = hops[h]
@@ -49,11 +31,11 @@ def finish(
     while flow_id >= 0:
         flow = flows[flow_id]
         ends[flow.number] = now
-        clock[EVENTS] += 1
-        clock[UNFINISHED] -= 1
+        clock.events += 1
+        clock.unfinished -= 1
         if flow.watch != 0:
-            lists[clock[REPORTED]].reported = flow.number
-            clock[REPORTED] += 1
+            lists[clock.reported].reported = flow.number
+            clock.reported += 1
         e = flow.first_edge
         while e >= 0:
             edge = edges[e]
@@ -74,9 +56,9 @@ def finish(
 
 
 @inlined_kernel
-def find_next_end(clock: I8, lists: Table, blocks: Table) -> None:
+def find_next_end(clock: Row, lists: Table, blocks: Table) -> None:
     """Find the first end of all active flows at their present rates."""
-    n = clock[ACTIVE]
+    n = clock.active
     soonest = NEVER
     for b in range((n + (1 << BLOCK_BITS) - 1) >> BLOCK_BITS):
         block = blocks[b]
@@ -88,33 +70,33 @@ def find_next_end(clock: I8, lists: Table, blocks: Table) -> None:
             block.first_ps = first
         if block.first_ps < soonest:
             soonest = block.first_ps
-            clock[FIRST_BLOCK] = b
+            clock.first_block = b
         if block.first_ps == soonest:
-            clock[LAST_BLOCK] = b
-    clock[NEXT_END] = soonest
+            clock.last_block = b
+    clock.next_end = soonest
 
 
 @inner_kernel
-def latest_of(clock: I8, lists: Table) -> Int:
+def latest_of(clock: Row, lists: Table) -> Int:
     """Return the latest time at which the flows that end next may end together.
 
     It is the first end and the tolerance, or the next start.
     """
-    first = clock[NEXT_END]
-    latest = first + int(float(first) * (float(clock[TOLERANCE]) * 1e-9))
-    if clock[WAITING] > 0:  # what starts meanwhile starts at its own time
+    first = clock.next_end
+    latest = first + int(float(first) * (float(clock.tolerance) * 1e-9))
+    if clock.waiting > 0:  # what starts meanwhile starts at its own time
         latest = max(first, min(latest, lists[0].waiting_ps))
     return int(latest)
 
 
 @inner_kernel
-def hold_back(clock: I8, lists: Table, blocks: Table) -> Int:
+def hold_back(clock: Row, lists: Table, blocks: Table) -> Int:
     """Return when the flows that end next may end together: with the last of them."""
-    latest, last, active = latest_of(clock, lists), clock[NEXT_END], clock[ACTIVE]
+    latest, last, active = latest_of(clock, lists), clock.next_end, clock.active
     for block in range((active + (1 << BLOCK_BITS) - 1) >> BLOCK_BITS):
         if blocks[block].first_ps <= latest:
-            clock[FIRST_BLOCK] = min(clock[FIRST_BLOCK], block)
-            clock[LAST_BLOCK] = max(clock[LAST_BLOCK], block)
+            clock.first_block = min(clock.first_block, block)
+            clock.last_block = max(clock.last_block, block)
             for k in range(block << BLOCK_BITS, min(active, (block + 1) << BLOCK_BITS)):
                 if last < lists[k].due_ps <= latest:
                     last = lists[k].due_ps
@@ -122,16 +104,16 @@ def hold_back(clock: I8, lists: Table, blocks: Table) -> Int:
 
 
 @inlined_kernel
-def note_held(clock: I8, end: Int) -> None:
+def note_held(clock: Row, end: Int) -> None:
     """Count a flow that was held back, if its own end is before now."""
-    if end < clock[NOW]:
-        clock[HELD_BACK] += 1
-        clock[LONGEST_HELD] = max(clock[LONGEST_HELD], clock[NOW] - end)
+    if end < clock.now:
+        clock.held_back += 1
+        clock.longest_held = max(clock.longest_held, clock.now - end)
 
 
 @inner_kernel
 def end_due(
-    clock: I8,
+    clock: Row,
     flows: Table,
     hops: Table,
     edges: Table,
@@ -142,9 +124,9 @@ def end_due(
     ends: I8,
 ) -> None:
     """End the active flows whose time has come."""
-    now, active = clock[NOW], clock[ACTIVE]
+    now, active = clock.now, clock.active
     n = np.int64(0)
-    for block in range(clock[FIRST_BLOCK], clock[LAST_BLOCK] + 1):
+    for block in range(clock.first_block, clock.last_block + 1):
         if blocks[block].first_ps <= now:
             for k in range(block << BLOCK_BITS, min(active, (block + 1) << BLOCK_BITS)):
                 if lists[k].due_ps <= now:

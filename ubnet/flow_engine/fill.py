@@ -7,7 +7,7 @@ from ubnet.jit import inner_kernel
 from .active import set_rate
 from .heaps import drop_top, sink_level
 from .link_sums import leave_more
-from .state import ACTIVE, BUSY_LINKS, EPOCH, I8, SAME_LEVEL, SUMS, TOP, TOUCHED, Int, Row, Table
+from .state import SAME_LEVEL, TOP, Int, Row, Table
 
 # Under this part of a link's weight, what subtraction left of it is too coarse: summed afresh.
 FEW = 1e-3
@@ -48,9 +48,9 @@ def _open_weight(flows: Table, hops: Table, link: Row, epoch: Int) -> float:
 
 
 @inner_kernel
-def _open(clock: I8, flows: Table, hops: Table, links: Table, lists: Table, levels: Table) -> Int:
+def _open(clock: Row, flows: Table, hops: Table, links: Table, lists: Table, levels: Table) -> Int:
     """Let all active flows rise; return how many levels (links, caps) wait in the heap."""
-    for k in range(clock[BUSY_LINKS]):
+    for k in range(clock.busy_links):
         link = links[links[k].busy]
         link.free = link.capacity
         link.free_low = 0.0
@@ -59,10 +59,10 @@ def _open(clock: I8, flows: Table, hops: Table, links: Table, lists: Table, leve
         link.held = 0
         link.stop_level = np.inf
     waiting = np.int64(0)
-    for k in range(clock[ACTIVE]):
+    for k in range(clock.active):
         flow_id = lists[k].active
         flow = flows[flow_id]
-        flow.open_in = clock[EPOCH]
+        flow.open_in = clock.epoch
         for h in range(flow.first_hop, flows[flow_id + 1].first_hop):
             hop = hops[h]
             link = links[hop.link]
@@ -72,7 +72,7 @@ def _open(clock: I8, flows: Table, hops: Table, links: Table, lists: Table, leve
             levels[waiting].level = flow.cap / flow.weight
             levels[waiting].of = -1 - flow_id
             waiting += 1
-    for k in range(clock[BUSY_LINKS]):
+    for k in range(clock.busy_links):
         link = links[links[k].busy]
         link.open_weight = link.weight
         levels[waiting].level = link.capacity / link.weight
@@ -85,17 +85,17 @@ def _open(clock: I8, flows: Table, hops: Table, links: Table, lists: Table, leve
 
 @inner_kernel
 def fill(
-    clock: I8, flows: Table, hops: Table, links: Table, lists: Table, levels: Table, blocks: Table
+    clock: Row, flows: Table, hops: Table, links: Table, lists: Table, levels: Table, blocks: Table
 ) -> None:
     """Give all active flows their weighted max-min levels.
 
     A link's level, its free capacity over its open weight, only rises while others freeze, so the
     levels in the heap are lower bounds: the top one is looked at again before it is believed.
     """
-    clock[EPOCH] += 1
-    clock[SUMS] += 1
-    clock[TOUCHED] += clock[ACTIVE]
-    epoch, rising, last = clock[EPOCH], clock[ACTIVE], 0.0
+    clock.epoch += 1
+    clock.sums += 1
+    clock.touched += clock.active
+    epoch, rising, last = clock.epoch, clock.active, 0.0
     waiting: Int = _open(clock, flows, hops, links, lists, levels)
     lowest = levels[0]
     while rising > 0:
@@ -126,5 +126,5 @@ def fill(
                     _freeze(flows, hops, links, flow_id, level, of)
                 h = hops[h].next
         waiting = drop_top(levels, waiting)
-    for k in range(clock[ACTIVE]):
+    for k in range(clock.active):
         set_rate(clock, flows[lists[k].active], links, lists, blocks)

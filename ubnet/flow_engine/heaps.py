@@ -4,7 +4,7 @@ import numpy as np
 
 from ubnet.jit import inlined_kernel, inner_kernel
 
-from .state import I4, I8, ROWS, TOP, Int, Table
+from .state import I4, TOP, Int, Row, Table
 
 FEW_ROWS = 16  # so many to look at for each flow of a batch cost less than sorting it
 IN_BATCH = -2  # instead of the next flow that waits
@@ -50,18 +50,18 @@ def sort_ids(ids: I4, n: Int) -> None:
 
 
 @inlined_kernel
-def sort_batch(clock: I8, flows: Table, lists: Table, n: Int) -> None:
+def sort_batch(clock: Row, flows: Table, lists: Table, n: Int) -> None:
     """Sort the first n flows of the batch, none of which waits in the queue.
 
     Where they are many of the rows, a walk over these is faster than sorting.
     """
-    if FEW_ROWS * n < clock[ROWS]:
+    if FEW_ROWS * n < clock.rows:
         sort_ids(lists.batch, n)
         return
     for k in range(n):
         flows[lists[k].batch].next_waiting = IN_BATCH
     place = np.int64(0)
-    for row in range(clock[ROWS]):
+    for row in range(clock.rows):
         if flows[row].next_waiting == IN_BATCH:
             flows[row].next_waiting = -1
             lists[place].batch = row

@@ -5,21 +5,7 @@ import numpy as np
 from ubnet.jit import inner_kernel
 
 from .link_sums import sum_up
-from .state import (
-    CAPPED,
-    EPOCH,
-    I8,
-    LET_RISE,
-    LIFT,
-    LOOKED,
-    SAME_LEVEL,
-    STOP,
-    SUMS,
-    SWEEP,
-    Int,
-    Row,
-    Table,
-)
+from .state import LET_RISE, LIFT, SAME_LEVEL, STOP, Int, Row, Table
 
 # Under this part of the most that a link's own weight was, what subtraction in doubled precision
 # left of it is too coarse: summed afresh.
@@ -28,19 +14,19 @@ COARSE = 1e-9
 
 @inner_kernel
 def _level_above(
-    clock: I8, flows: Table, hops: Table, links: Table, link_id: Int, limit: float
+    clock: Row, flows: Table, hops: Table, links: Table, link_id: Int, limit: float
 ) -> float:
     """Return a link's level where those with more than a limit have to come down to it, too."""
     link = links[link_id]
     while True:
         own, fixed, low, most = 0.0, 0.0, 0.0, 0.0
-        clock[LOOKED] += link.crowd
+        clock.looked += link.crowd
         h = link.first_hop
         while h >= 0:
             hop = hops[h]
             flow = flows[hop.flow]
             weight = hop.share * flow.weight
-            if flow.open_in == clock[EPOCH] or flow.stopped_by == link_id:
+            if flow.open_in == clock.epoch or flow.stopped_by == link_id:
                 own += weight
             else:
                 most = max(most, flow.level)
@@ -64,7 +50,7 @@ def _level_above(
 
 @inner_kernel
 def own_level(
-    clock: I8, flows: Table, hops: Table, links: Table, link_id: Int, near: float
+    clock: Row, flows: Table, hops: Table, links: Table, link_id: Int, near: float
 ) -> float:
     """Return the level at which a link stops its flows if the others stay as they are.
 
@@ -74,7 +60,7 @@ def own_level(
     """
     link = links[link_id]
     own = link.open_weight + link.open_low
-    if link.summed != clock[SUMS] or own < COARSE * link.weight:
+    if link.summed != clock.sums or own < COARSE * link.weight:
         sum_up(clock, flows, hops, links, link_id)
     link.then = STOP
     free = link.free + link.free_low
@@ -88,7 +74,7 @@ def own_level(
         held = link.held_level
     if held > 0.0 and held < level * (1.0 - SAME_LEVEL):
         link.then = LET_RISE
-        if link.open_count == 0 and link.most <= level and clock[CAPPED] == 0:
+        if link.open_count == 0 and link.most <= level and clock.capped == 0:
             link.then = LIFT
         return float(held)
     if level <= near and link.most > level * (1.0 + SAME_LEVEL):
@@ -104,9 +90,9 @@ def own_level(
 
 
 @inner_kernel
-def is_in_question(clock: I8, link: Row) -> bool:
+def is_in_question(clock: Row, link: Row) -> bool:
     """Say whether a link that stops nobody has to be looked at: it waits for it, or is too full."""
-    if link.touched == clock[SWEEP] and link.stop_level < np.inf:
+    if link.touched == clock.sweep and link.stop_level < np.inf:
         return True
     free = link.free + link.free_low
     return bool(free < -SAME_LEVEL * link.capacity)

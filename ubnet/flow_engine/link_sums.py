@@ -4,7 +4,7 @@ import numpy as np
 
 from ubnet.jit import inner_kernel
 
-from .state import ELSEWHERE, EPOCH, I8, LOOKED, SUMS, Int, Row, Table
+from .state import ELSEWHERE, Int, Row, Table
 
 
 @inner_kernel
@@ -46,15 +46,15 @@ def discount_own(link: Row, weight: float) -> None:
 
 
 @inner_kernel
-def first_own(clock: I8, flows: Table, hops: Table, links: Table, link_id: Int) -> Int:
+def first_own(clock: Row, flows: Table, hops: Table, links: Table, link_id: Int) -> Int:
     """Return the first hop of a link's own flows; take those off the list that are no more."""
     link = links[link_id]
     h, before = link.first_own, -1
     while h >= 0:
         hop = hops[h]
         after, flow = hop.next_own, flows[hop.flow]
-        rises = flow.open_in == clock[EPOCH]
-        clock[LOOKED] += 1
+        rises = flow.open_in == clock.epoch
+        clock.looked += 1
         if flow.position >= 0 and (rises or flow.stopped_by == link_id):
             before = h
         else:
@@ -68,10 +68,10 @@ def first_own(clock: I8, flows: Table, hops: Table, links: Table, link_id: Int) 
 
 
 @inner_kernel
-def sum_up(clock: I8, flows: Table, hops: Table, links: Table, link_id: Int) -> None:
+def sum_up(clock: Row, flows: Table, hops: Table, links: Table, link_id: Int) -> None:
     """Sum up what a sweep keeps of a link."""
     link = links[link_id]
-    link.summed = clock[SUMS]
+    link.summed = clock.sums
     link.free = link.capacity
     link.free_low = 0.0
     link.open_weight = 0.0
@@ -81,14 +81,14 @@ def sum_up(clock: I8, flows: Table, hops: Table, links: Table, link_id: Int) -> 
     link.open_count = 0
     link.most = 0.0
     link.first_own = -1
-    clock[LOOKED] += link.crowd
+    clock.looked += link.crowd
     h = np.int64(link.first_hop)
     while h >= 0:
         hop = hops[h]
         flow = flows[hop.flow]
         hop.next_own = ELSEWHERE
         weight = hop.share * flow.weight
-        if flow.open_in == clock[EPOCH]:
+        if flow.open_in == clock.epoch:
             link.open_count += 1
             count_own(hop, link, np.int64(h), weight)
         elif flow.stopped_by == link_id:

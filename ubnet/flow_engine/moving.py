@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import state
-from .state import I8, Engine
+from .state import I8, PLACES, Engine
 
 
 class Active(NamedTuple):
@@ -61,7 +61,7 @@ def link_bytes(engine: Engine) -> NDArray[np.float64]:
     """Return what each link has carried so far, in bytes times share."""
     flows = engine.flows
     hop, flow = _active_hops(engine)
-    elapsed = (engine.clock[state.NOW] - flows.since_ps[flow]) / state.PS_PER_S
+    elapsed = (engine.clock[PLACES["now"]] - flows.since_ps[flow]) / state.PS_PER_S
     left = flows.left[flow] - flows.rate[flow] * elapsed
     carried = _spread(engine, hop, flows.volume[flow] - np.maximum(left, 0.0))
     total: NDArray[np.float64] = carried + engine.links.bytes[:-1]
@@ -69,7 +69,7 @@ def link_bytes(engine: Engine) -> NDArray[np.float64]:
 
 
 def _active_rows(engine: Engine) -> Any:
-    return np.sort(engine.lists.active[: engine.clock[state.ACTIVE]])
+    return np.sort(engine.lists.active[: engine.clock[PLACES["active"]]])
 
 
 def _active_hops(engine: Engine) -> tuple[I8, I8]:

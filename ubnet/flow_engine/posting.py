@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from ubnet.jit import inner_kernel, kernel
 
-from .state import EDGES_USED, F8, GROUPED, I4, I8, MOST_EQUAL, ROWS, SIZE, UNFINISHED, Int, Table
+from .state import CLOCK_ROW, F8, I4, I8, MOST_EQUAL, Int, Row, Table
 from .waiting import push_waiting
 
 Mask = NDArray[np.bool_]
@@ -15,10 +15,10 @@ MOST_TRIES = 64  # flows that are compared with one for being equal
 
 
 @inner_kernel
-def _row_of(clock: I8, flows: Table, number: Int) -> Int:
+def _row_of(clock: Row, flows: Table, number: Int) -> Int:
     """Return the row of a flow that has not ended: rows stand in the order of numbers."""
-    below, above = np.int64(0), np.int64(clock[ROWS])
-    guess = number - (clock[SIZE] - clock[ROWS])  # where it stands if none after it was cleared
+    below, above = np.int64(0), np.int64(clock.rows)
+    guess = number - (clock.posted - clock.rows)  # where it stands if none after it was cleared
     if guess >= 0 and flows[guess].number == number:
         return int(guess)
     while above - below > 1:
@@ -107,7 +107,7 @@ def _count_keys(
 
 @inner_kernel
 def _group(
-    clock: I8,
+    clock: Row,
     flows: Table,
     hops: Table,
     dep_ptr: I8,
@@ -124,7 +124,7 @@ def _group(
     The others keep their rows, for those who wait for them, but have nothing to do. ``table`` is
     a hash table of rows plus one, ``last`` and ``count`` are those of the equals so far; all zero.
     """
-    first, n = clock[ROWS], len(key)
+    first, n = clock.rows, len(key)
     rare, mask = len(times) - 1, len(table) - 1
     for k in range(n):
         flow_id = first + k
@@ -141,7 +141,7 @@ def _group(
                 last[other] = k
                 count[other] += 1
                 count[k] = -1
-                clock[GROUPED] += 1
+                clock.grouped += 1
                 break
             slot = (slot + 1) & mask
         if count[k] == 0 and table[slot] == 0:
@@ -157,7 +157,7 @@ def _group(
 
 @inner_kernel
 def _wait_for(
-    clock: I8,
+    clock: Row,
     flows: Table,
     edges: Table,
     ends: I8,
@@ -176,17 +176,17 @@ def _wait_for(
             flow.since_ps = max(flow.since_ps, ready)
             continue
         before = flows[_row_of(clock, flows, dep[j])]
-        edge = edges[clock[EDGES_USED]]
+        edge = edges[clock.edges_used]
         edge.flow = -1 - flow_id if bytes_alone else flow_id
         edge.next = before.first_edge
-        before.first_edge = clock[EDGES_USED]
-        clock[EDGES_USED] += 1
+        before.first_edge = clock.edges_used
+        clock.edges_used += 1
         flow.pending += 1
 
 
 @inner_kernel
 def _write(
-    clock: I8,
+    clock: Row,
     flows: Table,
     hops: Table,
     start_ps: I8,
@@ -202,7 +202,7 @@ def _write(
     n: Int,
 ) -> None:
     """Write the columns of a post of n flows into the tables, behind the others."""
-    first, h = clock[ROWS], flows[clock[ROWS]].first_hop
+    first, h = clock.rows, flows[clock.rows].first_hop
     for k in range(n):
         flow = flows[first + k]
         row = np.int64(kind[k]) if len(kind) > 0 else k
@@ -214,7 +214,7 @@ def _write(
         flow.since_ps = start_ps[min(row, len(start_ps) - 1)]
         flow.startup_ps = startup_ps[min(row, len(startup_ps) - 1)]
         flow.watch = 1 if watch[min(k, len(watch) - 1)] else 0
-        flow.number = clock[SIZE] + k
+        flow.number = clock.posted + k
         flow.pending = 0
         flow.first_edge = -1
         flow.equal = -1
@@ -257,9 +257,10 @@ def enqueue(
 
     ``kind`` says which row of the columns each flow has; where it is empty, each has its own.
     """
-    clock, flows, hops, edges, links, lists = engine[:6]
+    flows, hops, edges, links, lists = engine[1:6]
+    clock = engine[0].view(CLOCK_ROW)[0]
     recent, ends = engine[7], engine[9]
-    first, n = clock[ROWS], np.int64(len(kind) if len(kind) > 0 else len(route_ptr) - 1)
+    first, n = clock.rows, np.int64(len(kind) if len(kind) > 0 else len(route_ptr) - 1)
     _write(
         clock,
         flows,
@@ -298,10 +299,10 @@ def enqueue(
                 count,
             )
     for k in range(n):
-        ends[clock[SIZE] + k] = -1
-    clock[ROWS] += n
-    clock[SIZE] += n
-    clock[UNFINISHED] += n
+        ends[clock.posted + k] = -1
+    clock.rows += n
+    clock.posted += n
+    clock.unfinished += n
     for k in range(n):
         flow_id = first + k
         flow = flows[flow_id]

@@ -24,25 +24,7 @@ from .rows import (
     USED,
     end_of,
 )
-from .state import (
-    ACTIVE,
-    BLOCK_BITS,
-    CHANGED_LINKS,
-    I8,
-    LISTED_LINKS,
-    LOWEST,
-    NEVER,
-    NEXT_END,
-    NOW,
-    PS_PER_S,
-    REALLOCATIONS,
-    STALE,
-    STEPS,
-    SWEEP,
-    SWEPT_FLOWS,
-    Int,
-    Table,
-)
+from .state import BLOCK_BITS, NEVER, PS_PER_S, Int, Row, Table
 
 
 @inner_kernel
@@ -58,14 +40,14 @@ def _first_of_row(hops: Table, dense: Any, row: Int) -> None:
 
 
 @inner_kernel
-def reallocate_rows(clock: I8, flows: Table, hops: Table, links: Table, dense: Any) -> None:
+def reallocate_rows(clock: Row, flows: Table, hops: Table, links: Table, dense: Any) -> None:
     """Fill the rows anew; set the clocks of those whose level changed; find the next end."""
     reals, whole = dense[1:3]
-    now = clock[NOW]
-    clock[REALLOCATIONS] += 1
-    clock[STALE] = 0
+    now = clock.now
+    clock.reallocations += 1
+    clock.stale = 0
     first = fill_rows(clock, flows, hops, links, dense)
-    for k in range(first, clock[STEPS]):
+    for k in range(first, clock.steps):
         row = whole[ORDER, k]
         level = reals[NEW_LEVEL, row]
         if level == reals[LEVEL, row] and whole[MOVED, row] == 0:
@@ -83,21 +65,21 @@ def reallocate_rows(clock: I8, flows: Table, hops: Table, links: Table, dense: A
             _first_of_row(hops, dense, row)
         whole[END, row] = end_of(reals[TARGET, row], total, reals[SERVED_LOW, row], level, now)
     soonest = NEVER
-    for k in range(clock[STEPS]):
+    for k in range(clock.steps):
         soonest = min(soonest, whole[END, whole[ORDER, k]])
-    clock[NEXT_END] = soonest
-    clock[LOWEST] = clock[STEPS]
-    clock[SWEEP] += 1
-    clock[SWEPT_FLOWS] = 0
-    clock[LISTED_LINKS] = 0
-    clock[CHANGED_LINKS] = 0
+    clock.next_end = soonest
+    clock.lowest = clock.steps
+    clock.sweep += 1
+    clock.swept_flows = 0
+    clock.listed_links = 0
+    clock.changed_links = 0
 
 
 @inner_kernel
-def unpack_rows(clock: I8, flows: Table, lists: Table, blocks: Table, dense: Any) -> None:
+def unpack_rows(clock: Row, flows: Table, lists: Table, blocks: Table, dense: Any) -> None:
     """Write each active flow's own rate, bytes left and end."""
     reals, whole = dense[1:3]
-    for k in range(clock[ACTIVE]):
+    for k in range(clock.active):
         flow = flows[lists[k].active]
         row = flow.row
         if row < 0:
@@ -114,11 +96,11 @@ def unpack_rows(clock: I8, flows: Table, lists: Table, blocks: Table, dense: Any
 
 
 @inner_kernel
-def hold_back_rows(clock: I8, lists: Table, dense: Any) -> Int:
+def hold_back_rows(clock: Row, lists: Table, dense: Any) -> Int:
     """Do as `hold_back` does, with rows."""
     reals, whole, slot_row, slot_target = dense[1], dense[2], dense[6], dense[7]
-    latest, last = latest_of(clock, lists), clock[NEXT_END]
-    for k in range(clock[STEPS]):
+    latest, last = latest_of(clock, lists), clock.next_end
+    for k in range(clock.steps):
         row = whole[ORDER, k]
         if whole[END, row] > latest:
             continue

@@ -25,23 +25,12 @@ from .rows import (
     USED,
     end_of,
 )
-from .state import (
-    CRAMPED,
-    I8,
-    LOWEST,
-    MOST_SHARES,
-    NOW,
-    ODD_FLOWS,
-    STEPS,
-    UNFIT,
-    Int,
-    Table,
-)
+from .state import CRAMPED, I8, MOST_SHARES, Int, Row, Table
 
 
 @inner_kernel
 def end_rows_due(
-    clock: I8,
+    clock: Row,
     flows: Table,
     hops: Table,
     edges: Table,
@@ -62,8 +51,8 @@ def end_rows_due(
         dense[7],
         dense[10],
     )
-    n, now = np.int64(0), clock[NOW]
-    for k in range(clock[STEPS]):
+    n, now = np.int64(0), clock.now
+    for k in range(clock.steps):
         row = whole[ORDER, k]
         if whole[END, row] > now:
             continue
@@ -79,7 +68,7 @@ def end_rows_due(
     for k in range(n):
         flow_id = np.int64(lists[k].batch)
         place = whole[PLACE, flows[flow_id].row]
-        clock[LOWEST] = min(clock[LOWEST], place)
+        clock.lowest = min(clock.lowest, place)
         for h in range(flows[flow_id].first_hop, flows[flow_id + 1].first_hop):
             cell = cells[h]
             for snapshot in range(place // STRIDE + 1):
@@ -91,10 +80,10 @@ def end_rows_due(
 
 
 @inner_kernel
-def _lower(clock: I8, flows: Table, hops: Table, links: Table, dense: Any, flow_id: Int) -> None:
+def _lower(clock: Row, flows: Table, hops: Table, links: Table, dense: Any, flow_id: Int) -> None:
     """Lower `LOWEST` to a snapshot before which one more flow fills none of its links."""
     _, reals, whole, free_then, open_then = dense[:5]
-    snapshot = clock[LOWEST] // STRIDE
+    snapshot = clock.lowest // STRIDE
     for h in range(flows[flow_id].first_hop, flows[flow_id + 1].first_hop):
         hop = hops[h]
         column = links[hop.link].column
@@ -104,12 +93,12 @@ def _lower(clock: I8, flows: Table, hops: Table, links: Table, dense: Any, flow_
             if free_then[snapshot, column] > level * (open_then[snapshot, column] + hop.share):
                 break
             snapshot -= 1
-    clock[LOWEST] = min(clock[LOWEST], snapshot * STRIDE)
+    clock.lowest = min(clock.lowest, snapshot * STRIDE)
 
 
 @inner_kernel
 def start_in_rows(
-    clock: I8, flows: Table, hops: Table, links: Table, lists: Table, dense: Any, n: Int
+    clock: Row, flows: Table, hops: Table, links: Table, lists: Table, dense: Any, n: Int
 ) -> None:
     """Put flows that start into rows, or say that they are unfit for it."""
     whole, open_then = dense[2], dense[4]
@@ -120,16 +109,16 @@ def start_in_rows(
             link = links[hop.link]
             column = link.column
             if column < 0:
-                clock[UNFIT] = 1
+                clock.unfit = 1
                 continue
             open_then[0, column] += hop.share
             if open_then[0, column] > MOST_SHARES:
-                clock[UNFIT] = 1
+                clock.unfit = 1
             elif whole[SLOT, column] + link.crowd > whole[SLOT_END, column]:
-                clock[UNFIT] = CRAMPED if clock[UNFIT] == 0 else clock[UNFIT]
-    if clock[ODD_FLOWS] > 0:
-        clock[UNFIT] = 1
-    if clock[UNFIT] != 0:
+                clock.unfit = CRAMPED if clock.unfit == 0 else clock.unfit
+    if clock.odd_flows > 0:
+        clock.unfit = 1
+    if clock.unfit != 0:
         return
     for k in range(n):
         flow_id = np.int64(lists[k].batch)
@@ -139,13 +128,13 @@ def start_in_rows(
         for h in range(flow.first_hop, flows[flow_id + 1].first_hop):
             hop = hops[h]
             column = links[hop.link].column
-            for snapshot in range(1, clock[LOWEST] // STRIDE + 1):
+            for snapshot in range(1, clock.lowest // STRIDE + 1):
                 open_then[snapshot, column] += hop.share
             if whole[PLACE, column] < whole[PLACE, row]:
                 row = column
         if whole[PLACE, row] == UNPLACED:  # nothing there yet: into the order, at its end
-            whole[PLACE, row] = clock[STEPS]
-            whole[ORDER, clock[STEPS]] = row
-            clock[STEPS] += 1
+            whole[PLACE, row] = clock.steps
+            whole[ORDER, clock.steps] = row
+            clock.steps += 1
         take_slots(flows, hops, links, dense, flow_id)
         join_row(clock, flows, dense, flow_id, row, float(flow.volume))

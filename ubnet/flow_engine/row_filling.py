@@ -26,7 +26,7 @@ from .rows import (
     UNPLACED,
     USED,
 )
-from .state import ACTIVE, F8, I8, LOWEST, NEVER, SAME_LEVEL, STEPS, TOUCHED, Int, Table
+from .state import F8, I8, NEVER, SAME_LEVEL, Int, Row, Table
 
 LOOK_AHEAD = 8  # rows of the last order that are compared for the next place
 
@@ -99,7 +99,7 @@ def _next_row(reals: F8, whole: I8, at: Int, ahead: Int) -> Int:
 
 
 @inner_kernel
-def fill_rows(clock: I8, flows: Table, hops: Table, links: Table, dense: Any) -> Int:
+def fill_rows(clock: Row, flows: Table, hops: Table, links: Table, dense: Any) -> Int:
     """Freeze rows in the order of their levels, from the last snapshot below all changes.
 
     The order of the last filling is tried first. A link that is passed over, although it would be
@@ -109,12 +109,12 @@ def fill_rows(clock: I8, flows: Table, hops: Table, links: Table, dense: Any) ->
     """
     matrix, reals, whole, free_then, open_then = dense[:5]
     free, rising, slack = reals[FREE], reals[OPEN], reals[SLACK]
-    first: Int = min(clock[LOWEST], clock[STEPS]) // STRIDE * STRIDE
+    first: Int = min(clock.lowest, clock.steps) // STRIDE * STRIDE
     ahead = np.int64(0)
-    for k in range(first, clock[STEPS]):
+    for k in range(first, clock.steps):
         whole[BEFORE, ahead] = whole[ORDER, k]
         ahead += 1
-    step, end, at = first, clock[STEPS], np.int64(0)
+    step, end, at = first, clock.steps, np.int64(0)
     checked_to = first  # below this step each one is checked
     back = True
     frozen, last = 0, 0.0
@@ -131,7 +131,7 @@ def fill_rows(clock: I8, flows: Table, hops: Table, links: Table, dense: Any) ->
                 last = reals[LEVEL, below] if step == first else reals[NEW_LEVEL, below]
             at = np.int64(0)
             back = False
-        elif step % STRIDE == 0 or frozen == clock[ACTIVE]:
+        elif step % STRIDE == 0 or frozen == clock.active:
             if step > checked_to and _is_lower(free, rising, slack, last) > 0:
                 end = step
                 step = (step - 1) // STRIDE * STRIDE
@@ -142,7 +142,7 @@ def fill_rows(clock: I8, flows: Table, hops: Table, links: Table, dense: Any) ->
                 _copy(free, free_then[step // STRIDE])
                 _copy(rising, open_then[step // STRIDE])
             whole[FROZEN, step] = frozen
-        if frozen == clock[ACTIVE]:
+        if frozen == clock.active:
             break
         while at < ahead and rising[whole[BEFORE, at]] == 0.0:
             at += 1
@@ -173,6 +173,6 @@ def fill_rows(clock: I8, flows: Table, hops: Table, links: Table, dense: Any) ->
         if whole[PLACE, column] == UNPLACED:
             reals[LEVEL, column] = 0.0
             whole[END, column] = NEVER
-    clock[STEPS] = step
-    clock[TOUCHED] += step - first
+    clock.steps = step
+    clock.touched += step - first
     return first

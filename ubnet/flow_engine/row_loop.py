@@ -13,44 +13,28 @@ from .row_members import join_row, take_slots
 from .rows import END, LINK, MOVED, ORDER, PLACE, SLACK, SLOT, SLOT_END, SPARE_SLOTS, UNPLACED
 from .starts import start_due
 from .state import (
-    ACTIVE,
+    CLOCK_ROW,
     CRAMPED,
-    CROWD,
-    DENSE,
-    I8,
-    LOWEST,
-    MISSES,
     NEVER,
-    NEXT_END,
     NO_EVENT,
-    NOW,
     PS_PER_S,
-    REALLOCATIONS,
-    REPORTED,
     SAME_LEVEL,
-    STALE,
-    STEPS,
-    SUMS,
-    TOLERANCE,
-    UNFIT,
-    WAIT,
-    WAITING,
-    WANTED,
     WATCHED_END,
     Int,
+    Row,
     Table,
 )
 
 
 @inner_kernel
 def _build_rows(
-    clock: I8, flows: Table, hops: Table, links: Table, lists: Table, levels: Table, dense: Any
+    clock: Row, flows: Table, hops: Table, links: Table, lists: Table, levels: Table, dense: Any
 ) -> None:
     """Sort the active flows into rows by what holds them back, and the rows by level."""
     _, reals, whole, free_then, open_then = dense[:5]
-    now, n, slots = clock[NOW], len(reals[0]), np.int64(0)
-    clock[CROWD] = clock[ACTIVE]
-    clock[SUMS] += 1
+    now, n, slots = clock.now, len(reals[0]), np.int64(0)
+    clock.crowd = clock.active
+    clock.sums += 1
     for k in range(len(links)):
         links[k].column = -1
     for k in range(n):
@@ -71,7 +55,7 @@ def _build_rows(
             hop = hops[h]
             open_then[0, k] += hop.share
             h = hop.next
-    for k in range(clock[ACTIVE]):
+    for k in range(clock.active):
         flow_id = np.int64(lists[k].active)
         flow = flows[flow_id]
         take_slots(flows, hops, links, dense, flow_id)
@@ -87,66 +71,67 @@ def _build_rows(
             rows += 1
     for k in range((rows + 2) // 4 - 1, -1, -1):
         sink_level(levels, k, rows)
-    clock[STEPS] = rows
-    for k in range(clock[STEPS]):
+    clock.steps = rows
+    for k in range(clock.steps):
         whole[ORDER, k] = levels[0].of
         rows = drop_top(levels, rows)
-    clock[LOWEST] = 0
-    clock[STALE] = 1
+    clock.lowest = 0
+    clock.stale = 1
 
 
 @kernel
 def settle_dense(engine: tuple[Any, ...], dense: tuple[Any, ...]) -> None:
     """Let the flows show their own rates and bytes left, as of when these last changed."""
-    unpack_rows(engine[0], engine[1], engine[5], engine[8], dense)
+    unpack_rows(engine[0].view(CLOCK_ROW)[0], engine[1], engine[5], engine[8], dense)
 
 
 @kernel
 def work_dense(engine: tuple[Any, ...], dense: tuple[Any, ...], limit_ps: Int, until: Int) -> Int:
     """Do as `work` does while the dense regime pays; then the clock says DENSE no more."""
-    clock, flows, hops, edges, links, lists, levels, recent, blocks, ends = engine
-    if clock[DENSE] == 0:
-        clock[DENSE] = 1
-        clock[WANTED] = 0
+    flows, hops, edges, links, lists, levels, recent, blocks, ends = engine[1:]
+    clock = engine[0].view(CLOCK_ROW)[0]
+    if clock.dense == 0:
+        clock.dense = 1
+        clock.wanted = 0
         _build_rows(clock, flows, hops, links, lists, levels, dense)
-        clock[REALLOCATIONS] -= 1  # the same instant once more
+        clock.reallocations -= 1  # the same instant once more
         reallocate_rows(clock, flows, hops, links, dense)
-    clock[REPORTED] = 0
+    clock.reported = 0
     while True:
-        due = clock[WAITING] > 0 and lists[0].waiting_ps <= clock[NOW]
-        if clock[STALE] != 0 and clock[NOW] == limit_ps and not due and until != NO_EVENT:
+        due = clock.waiting > 0 and lists[0].waiting_ps <= clock.now
+        if clock.stale != 0 and clock.now == limit_ps and not due and until != NO_EVENT:
             return int(limit_ps)
-        if clock[STALE] != 0 and not due:
-            if clock[UNFIT] != 0 or 2 * clock[ACTIVE] < clock[CROWD]:
+        if clock.stale != 0 and not due:
+            if clock.unfit != 0 or 2 * clock.active < clock.crowd:
                 break
             reallocate_rows(clock, flows, hops, links, dense)
-        now = clock[NEXT_END]
-        if clock[TOLERANCE] > 0 and now < NEVER:
+        now = clock.next_end
+        if clock.tolerance > 0 and now < NEVER:
             now = hold_back_rows(clock, lists, dense)
-        if clock[WAITING] > 0:
+        if clock.waiting > 0:
             now = min(now, lists[0].waiting_ps)
-        now = max(clock[NOW], now)  # ends that waited are not in the past
+        now = max(clock.now, now)  # ends that waited are not in the past
         if now > limit_ps or now == NEVER or until == NO_EVENT:
             return int(now)
-        clock[NOW] = now
-        clock[STALE] = 1
-        if clock[NEXT_END] <= now:
-            clock[NEXT_END] = NEVER
+        clock.now = now
+        clock.stale = 1
+        if clock.next_end <= now:
+            clock.next_end = NEVER
             end_rows_due(clock, flows, hops, edges, links, lists, recent, blocks, ends, dense)
         n = start_due(clock, flows, hops, edges, links, lists, recent, blocks, ends)
         start_in_rows(clock, flows, hops, links, lists, dense, n)
-        if until == WATCHED_END and clock[REPORTED] > 0:
+        if until == WATCHED_END and clock.reported > 0:
             return int(now)
-        clock[REPORTED] = 0
+        clock.reported = 0
     unpack_rows(clock, flows, lists, blocks, dense)
     for k in range(len(links)):
         links[k].held = 0  # the filling that comes next counts anew, but for busy links alone
-    clock[DENSE] = 0
-    clock[MISSES] = 0
-    if clock[UNFIT] == CRAMPED:
-        clock[MISSES] = 2  # the next sweep given up leads back
-    elif clock[UNFIT] != 0:
-        clock[MISSES] = -64  # such flows may well come again
-    clock[UNFIT] = 0
-    clock[WAIT] = 1  # a filling sets what sweeps need
+    clock.dense = 0
+    clock.misses = 0
+    if clock.unfit == CRAMPED:
+        clock.misses = 2  # the next sweep given up leads back
+    elif clock.unfit != 0:
+        clock.misses = -64  # such flows may well come again
+    clock.unfit = 0
+    clock.wait = 1  # a filling sets what sweeps need
     return 0

@@ -22,7 +22,7 @@ from .rows import (
     USED,
     read_clock,
 )
-from .state import I8, NOW, TOUCHED, Int, Table
+from .state import Int, Row, Table
 
 
 @inner_kernel
@@ -68,7 +68,7 @@ def give_slots_back(flows: Table, dense: Any, flow_id: Int) -> None:
 
 
 @inner_kernel
-def join_row(clock: I8, flows: Table, dense: Any, flow_id: Int, row: Int, left: float) -> None:
+def join_row(clock: Row, flows: Table, dense: Any, flow_id: Int, row: Int, left: float) -> None:
     """Put a flow with some bytes left into a row."""
     matrix, reals, whole, slot_row, slot_target, cells = (
         dense[0],
@@ -84,8 +84,8 @@ def join_row(clock: I8, flows: Table, dense: Any, flow_id: Int, row: Int, left: 
         reals[LEVEL, row] = 0.0
         reals[TARGET, row] = np.inf
         whole[FIRST, row] = -1
-        whole[SINCE, row] = clock[NOW]
-    target = read_clock(reals, whole, row, clock[NOW]) + left
+        whole[SINCE, row] = clock.now
+    target = read_clock(reals, whole, row, clock.now) + left
     flow = flows[flow_id]
     flow.row = row
     flow.target = target
@@ -121,14 +121,14 @@ def leave_row(flows: Table, dense: Any, flow_id: Int) -> None:
 
 
 @inner_kernel
-def gather(clock: I8, flows: Table, hops: Table, dense: Any, column: Int) -> None:
+def gather(clock: Row, flows: Table, hops: Table, dense: Any, column: Int) -> None:
     """Move the rising flows of a link that are in other rows to its own."""
     reals, whole, slot_hop, slot_row = dense[1], dense[2], dense[5], dense[6]
     for slot in range(whole[SLOT, column], whole[SLOT, column] + whole[USED, column]):
         row = np.int64(slot_row[slot])
         if row != column and whole[PLACE, row] == UNPLACED:
-            clock[TOUCHED] += 1
+            clock.touched += 1
             flow_id = np.int64(hops[slot_hop[slot]].flow)
-            left = flows[flow_id].target - read_clock(reals, whole, row, clock[NOW])
+            left = flows[flow_id].target - read_clock(reals, whole, row, clock.now)
             leave_row(flows, dense, flow_id)
             join_row(clock, flows, dense, flow_id, column, left)

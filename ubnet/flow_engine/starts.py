@@ -7,13 +7,13 @@ from ubnet.jit import inner_kernel
 from .active import activate
 from .ends import finish
 from .heaps import sort_batch
-from .state import ACTIVE, EVENTS, I8, NOW, WAIT, WAITING, Int, Table
+from .state import I8, Int, Row, Table
 from .waiting import pop_waiting
 
 
 @inner_kernel
 def start_due(
-    clock: I8,
+    clock: Row,
     flows: Table,
     hops: Table,
     edges: Table,
@@ -27,11 +27,11 @@ def start_due(
 
     Return how many have bytes to move: they are the first of `lists.batch`.
     """
-    now = clock[NOW]
+    now = clock.now
     entered = np.int64(0)
-    while clock[WAITING] > 0 and lists[0].waiting_ps <= now:
+    while clock.waiting > 0 and lists[0].waiting_ps <= now:
         n = np.int64(0)
-        while clock[WAITING] > 0 and lists[0].waiting_ps <= now:
+        while clock.waiting > 0 and lists[0].waiting_ps <= now:
             flow_id = flows[pop_waiting(clock, lists, recent)].row
             while flow_id >= 0:
                 lists[entered + n].batch = flow_id
@@ -50,13 +50,13 @@ def start_due(
         entered = stay
     sort_batch(clock, flows, lists, entered)
     # So many that all are allocated anew: nothing is noted for a sweep.
-    alone = 4 * entered <= clock[ACTIVE] + entered
+    alone = 4 * entered <= clock.active + entered
     if not alone:
-        clock[WAIT] = max(1, clock[WAIT])
+        clock.wait = max(1, clock.wait)
     for k in range(entered):
         flow_id = np.int64(lists[k].batch)
         while flow_id >= 0:
-            clock[EVENTS] += 1
+            clock.events += 1
             flow_id = flows[flow_id].equal
         activate(clock, flows, hops, links, lists, blocks, np.int64(lists[k].batch), alone)
     return int(entered)

@@ -1,4 +1,4 @@
-"""What the flow engine knows: places of its clock, columns of its tables.
+"""What the flow engine knows: the columns of its tables.
 
 State is handed from kernel to kernel as tables of rows; `tables` makes and lengthens them.
 """
@@ -23,49 +23,7 @@ ROUND_UP = 0.5 + 3.1e-4
 # Levels closer than this, relatively, are one level: equal flows get equal rates to the last bit.
 SAME_LEVEL = 1e-12
 
-# Places in `Engine.clock`.
-NOW = 0
-SIZE = 1
-ACTIVE = 2
-BUSY_LINKS = 3
-WAITING = 4
-STALE = 5
-NEXT_END = 6
-REPORTED = 7
-EPOCH = 8
-EVENTS = 9
-REALLOCATIONS = 10
-TOUCHED = 11
-SWEEPS = 12  # re-allocations that were done by a sweep
-SWEEP = 13  # the number of the present one
-SWEPT_FLOWS = 14
-LISTED_LINKS = 15
-HOPS = 16  # of all active flows
-MISSES = 17  # sweeps that were given up, in a row
-WAIT = 18  # re-allocations to fill anew before the next sweep is tried
-CHANGED_LINKS = 19
-ODD_FLOWS = 20  # active ones with a weight, a cap or a share of their own
-WANTED = 21  # columns that a dense matrix would need; 0: none is wanted
-DENSE = 22  # 1 while `work_dense` has the flows
-STEPS = 23  # rows frozen by the last filling
-LOWEST = 24  # the first of them that has changed since
-UNFIT = 25  # 1: flows have started that do not fit into rows; CRAMPED: only for lack of slots
-CRAMPED = -1
-CROWD = 26  # active flows when the dense regime began
-ROWS = 27  # of the table of flows: those of ended flows are cleared out at times
-EDGES_USED = 28
-UNFINISHED = 29
-GROUPED = 30  # flows that another one, equal to them, stands for
-TOLERANCE = 31  # ends that follow the first within this part of the time, times 1e9, wait
-HELD_BACK = 32  # flows that waited, and the longest of it in picoseconds
-LONGEST_HELD = 33
-SUMS = 34  # which sums of links are right: those with this number
-LOOKED = 35  # hops that the present sweep has looked at
-CAPPED = 36  # active flows with a cap
-FIRST_BLOCK = 37  # of those in which flows end next, and the last
-LAST_BLOCK = 38
-CLOCK_FIELDS = 39
-
+CRAMPED = -1  # what `clock.unfit` says where slots alone are missing
 BLOCK_BITS = 5  # active flows in blocks of 32, each with its first end
 ELSEWHERE = -2
 
@@ -89,6 +47,47 @@ TOP = np.int64(0)
 RECENT = 256  # recently used instants of the waiting queue; a power of two
 
 # The state is a handful of tables (numpy record arrays): one row holds what is used together.
+CLOCK = [  # of the whole simulation
+    ("now", "i8"),
+    ("posted", "i8"),  # flows so far
+    ("active", "i8"),
+    ("busy_links", "i8"),
+    ("waiting", "i8"),
+    ("stale", "i8"),
+    ("next_end", "i8"),
+    ("reported", "i8"),
+    ("epoch", "i8"),
+    ("events", "i8"),
+    ("reallocations", "i8"),
+    ("touched", "i8"),
+    ("sweeps", "i8"),  # re-allocations that were done by a sweep
+    ("sweep", "i8"),  # the number of the present one
+    ("swept_flows", "i8"),
+    ("listed_links", "i8"),
+    ("hops", "i8"),  # of all active flows
+    ("misses", "i8"),  # sweeps that were given up, in a row
+    ("wait", "i8"),  # re-allocations to fill anew before the next sweep is tried
+    ("changed_links", "i8"),
+    ("odd_flows", "i8"),  # active ones with a weight, a cap or a share of their own
+    ("wanted", "i8"),  # columns that a dense matrix would need; 0: none is wanted
+    ("dense", "i8"),  # 1 while `work_dense` has the flows
+    ("steps", "i8"),  # rows frozen by the last filling
+    ("lowest", "i8"),  # the first of them that has changed since
+    ("unfit", "i8"),  # 1: flows have started that do not fit into rows; CRAMPED: for lack of slots
+    ("crowd", "i8"),  # active flows when the dense regime began
+    ("rows", "i8"),  # of the table of flows: those of ended flows are cleared out at times
+    ("edges_used", "i8"),
+    ("unfinished", "i8"),
+    ("grouped", "i8"),  # flows that another one, equal to them, stands for
+    ("tolerance", "i8"),  # ends that follow the first within this part of the time, times 1e9, wait
+    ("held_back", "i8"),  # flows that waited, and the longest of it in picoseconds
+    ("longest_held", "i8"),
+    ("sums", "i8"),  # which sums of links are right: those with this number
+    ("looked", "i8"),  # hops that the present sweep has looked at
+    ("capped", "i8"),  # active flows with a cap
+    ("first_block", "i8"),  # of those in which flows end next, and the last
+    ("last_block", "i8"),
+]
 FLOWS = [  # two cache lines
     ("level", "f8"),  # rate over weight
     ("weight", "f8"),
@@ -142,7 +141,7 @@ LINKS = [  # three cache lines
     ("capacity", "f8"),
     ("own_count", "i4"),  # flows that it holds back or lets rise
     ("open_count", "i4"),  # flows that rise
-    ("summed", "i4"),  # `clock[SUMS]` while a sweep's sums are right
+    ("summed", "i4"),  # `clock.sums` while a sweep's sums are right
     ("first_hop", "i4"),
     ("first_own", "i4"),
     ("crowd", "i4"),  # its active flows
@@ -173,6 +172,10 @@ LISTS = [  # columns of flow ids, and of what goes with them
 LEVELS = [("level", "f8"), ("of", "i8")]  # a heap of links, and of flows with caps as -1 - flow
 RECENT_INSTANTS = [("at_ps", "i8"), ("bucket", "i8")]
 BLOCKS = [("first_ps", "i8"), ("dirty", "i8")]  # the first end of each block of active flows
+
+# Numba takes an array from Python sooner than a record: kernels look at the clock as one.
+CLOCK_ROW = np.dtype((np.record, CLOCK))
+PLACES = {name: place for place, (name, _) in enumerate(CLOCK)}
 
 
 class Engine(NamedTuple):

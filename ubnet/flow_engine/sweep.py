@@ -8,27 +8,7 @@ from .active import let_in, look_again, set_rate
 from .heaps import drop_top, raise_level, sink_level
 from .levels import is_in_question, own_level
 from .link_sums import count_own, discount_own, first_own, leave_more
-from .state import (
-    ACTIVE,
-    BUSY_LINKS,
-    CHANGED_LINKS,
-    EPOCH,
-    HOPS,
-    I8,
-    LET_RISE,
-    LIFT,
-    LISTED_LINKS,
-    LOOKED,
-    ODD_FLOWS,
-    SAME_LEVEL,
-    STOP,
-    SUMS,
-    SWEPT_FLOWS,
-    TOP,
-    TOUCHED,
-    Int,
-    Table,
-)
+from .state import LET_RISE, LIFT, SAME_LEVEL, STOP, TOP, Int, Row, Table
 
 # Where rows could be filled instead, a sweep may look at one hop for every FIELDS_A_HOP fields of
 # their matrix, which take as long, and at FEW_HOPS in any case.
@@ -38,7 +18,7 @@ FEW_HOPS = 512
 
 @inner_kernel
 def _settle(
-    clock: I8,
+    clock: Row,
     flows: Table,
     hops: Table,
     links: Table,
@@ -49,7 +29,7 @@ def _settle(
 ) -> None:
     """Give a flow a level, and look again at the links that it crosses."""
     flow = flows[flow_id]
-    rose, before, held_by = flow.open_in == clock[EPOCH], flow.level, np.int64(-1)
+    rose, before, held_by = flow.open_in == clock.epoch, flow.level, np.int64(-1)
     if not rose:
         held_by = np.int64(flow.stopped_by)
     let_in(clock, flow, links, lists, flow_id)
@@ -58,14 +38,14 @@ def _settle(
     flow.open_in = 0
     if by >= 0:
         links[by].held_level = level
-    clock[TOUCHED] += 1
+    clock.touched += 1
     end = flows[flow_id + 1].first_hop
-    clock[LOOKED] += end - flow.first_hop
+    clock.looked += end - flow.first_hop
     for h in range(flow.first_hop, end):
         hop = hops[h]
         link_id = np.int64(hop.link)
         link = links[link_id]
-        if link.summed == clock[SUMS]:
+        if link.summed == clock.sums:
             weight = hop.share * flow.weight
             link.open_count -= rose
             own = rose or held_by == link_id
@@ -86,7 +66,7 @@ def _settle(
 
 @inner_kernel
 def _let_rise(
-    clock: I8,
+    clock: Row,
     flows: Table,
     hops: Table,
     links: Table,
@@ -100,16 +80,16 @@ def _let_rise(
     while own >= 0:
         flow_id = np.int64(hops[own].flow)
         flow = flows[flow_id]
-        if flow.open_in != clock[EPOCH]:
+        if flow.open_in != clock.epoch:
             let_in(clock, flow, links, lists, flow_id)
-            flow.open_in = clock[EPOCH]
+            flow.open_in = clock.epoch
             if flow.cap < np.inf:
                 raise_level(levels, waiting, flow.cap / flow.weight, -1 - flow_id)
                 waiting += 1
             for h in range(flow.first_hop, flows[flow_id + 1].first_hop):
                 hop = hops[h]
                 other = links[hop.link]
-                if other.summed == clock[SUMS]:
+                if other.summed == clock.sums:
                     other.open_count += 1
                     if hop.link != link_id:
                         weight = hop.share * flow.weight
@@ -121,7 +101,7 @@ def _let_rise(
 
 
 @inner_kernel
-def _lift(clock: I8, flows: Table, hops: Table, links: Table, lists: Table, link_id: Int) -> None:
+def _lift(clock: Row, flows: Table, hops: Table, links: Table, lists: Table, link_id: Int) -> None:
     """Let the flows that a link holds back have all that the others leave."""
     link = links[link_id]
     level = (link.free + link.free_low) / (link.open_weight + link.open_low)
@@ -133,7 +113,7 @@ def _lift(clock: I8, flows: Table, hops: Table, links: Table, lists: Table, link
 
 @inner_kernel
 def _stop(
-    clock: I8, flows: Table, hops: Table, links: Table, lists: Table, link_id: Int, level: float
+    clock: Row, flows: Table, hops: Table, links: Table, lists: Table, link_id: Int, level: float
 ) -> None:
     """Let a link stop its own flows, and those that are above, at a level."""
     above, below = level * (1.0 + SAME_LEVEL), level * (1.0 - SAME_LEVEL)
@@ -141,13 +121,13 @@ def _stop(
     while h >= 0:
         flow_id = np.int64(hops[h].flow)
         flow = flows[flow_id]
-        if flow.open_in == clock[EPOCH] or flow.level > above or flow.level < below:
+        if flow.open_in == clock.epoch or flow.level > above or flow.level < below:
             _settle(clock, flows, hops, links, lists, flow_id, level, link_id)
         h = np.int64(hops[h].next_own)
     link = links[link_id]
     if link.most <= above:
         return
-    clock[LOOKED] += link.crowd
+    clock.looked += link.crowd
     link.most = above
     h = np.int64(link.first_hop)
     while h >= 0:
@@ -158,9 +138,9 @@ def _stop(
 
 
 @inner_kernel
-def _look(clock: I8, flows: Table, hops: Table, links: Table, levels: Table, waiting: Int) -> Int:
+def _look(clock: Row, flows: Table, hops: Table, links: Table, levels: Table, waiting: Int) -> Int:
     """Find the levels of the links on the list; return how many levels wait in the heap then."""
-    for k in range(clock[LISTED_LINKS]):
+    for k in range(clock.listed_links):
         link_id = np.int64(links[k].to_look_at)
         link = links[link_id]
         link.listed = 0
@@ -170,13 +150,13 @@ def _look(clock: I8, flows: Table, hops: Table, links: Table, levels: Table, wai
             link.queued = level
             raise_level(levels, waiting, level, link_id)
             waiting += 1
-    clock[LISTED_LINKS] = 0
+    clock.listed_links = 0
     return waiting
 
 
 @inner_kernel
 def _look_closely(
-    clock: I8, flows: Table, hops: Table, links: Table, link_id: Int, bound: float
+    clock: Row, flows: Table, hops: Table, links: Table, link_id: Int, bound: float
 ) -> float:
     """Return the level of a link whose lower bound has come up; inf: it is not in question."""
     link = links[link_id]
@@ -189,19 +169,19 @@ def _look_closely(
 
 
 @inner_kernel
-def _begin_sweep(clock: I8, flows: Table, links: Table, lists: Table, levels: Table) -> Int:
+def _begin_sweep(clock: Row, flows: Table, links: Table, lists: Table, levels: Table) -> Int:
     """Let the flows rise that have come; return how many levels wait in the heap then."""
-    clock[EPOCH] += 1
-    clock[LOOKED] = 0
+    clock.epoch += 1
+    clock.looked = 0
     waiting = np.int64(0)
-    for k in range(clock[SWEPT_FLOWS]):
+    for k in range(clock.swept_flows):
         flow_id = np.int64(lists[k].swept)
         flow = flows[flow_id]
-        flow.open_in = clock[EPOCH]
+        flow.open_in = clock.epoch
         if flow.cap < np.inf:
             raise_level(levels, waiting, flow.cap / flow.weight, -1 - flow_id)
             waiting += 1
-    for k in range(clock[CHANGED_LINKS]):
+    for k in range(clock.changed_links):
         link_id = np.int64(links[k].changed)
         if links[link_id].held > 0:  # to leave a link frees those alone that it holds
             look_again(clock, links, links[link_id], link_id)
@@ -210,7 +190,7 @@ def _begin_sweep(clock: I8, flows: Table, links: Table, lists: Table, levels: Ta
 
 @inner_kernel
 def sweep(
-    clock: I8, flows: Table, hops: Table, links: Table, lists: Table, levels: Table, blocks: Table
+    clock: Row, flows: Table, hops: Table, links: Table, lists: Table, levels: Table, blocks: Table
 ) -> bool:
     """Re-allocate only where flows came or went; give up (False) where that grows too large.
 
@@ -218,9 +198,9 @@ def sweep(
     question has a level at which it stops its flows, or lets those have more that it holds back;
     the lowest comes next, and the links of the flows that it changes come into question, too.
     """
-    budget = 2 * clock[HOPS]
-    if clock[ODD_FLOWS] == 0:  # the dense regime costs no more for more flows
-        budget = min(budget, max(FEW_HOPS, clock[BUSY_LINKS] ** 2 // FIELDS_A_HOP))
+    budget = 2 * clock.hops
+    if clock.odd_flows == 0:  # the dense regime costs no more for more flows
+        budget = min(budget, max(FEW_HOPS, clock.busy_links**2 // FIELDS_A_HOP))
     waiting: Int = _begin_sweep(clock, flows, links, lists, levels)
     last, lowest = 0.0, levels[0]
     while True:
@@ -228,7 +208,7 @@ def sweep(
         if waiting == 0:
             break
         # What comes into question next must find room in the heap, outdated entries included.
-        if clock[LOOKED] > budget or waiting + clock[ACTIVE] + clock[BUSY_LINKS] > len(levels):
+        if clock.looked > budget or waiting + clock.active + clock.busy_links > len(levels):
             return False
         level, of = lowest.level, np.int64(lowest.of)
         if of >= 0:
@@ -239,7 +219,7 @@ def sweep(
                 continue
         waiting = drop_top(levels, waiting)
         if of < 0:
-            if flows[-1 - of].open_in == clock[EPOCH]:
+            if flows[-1 - of].open_in == clock.epoch:
                 last = max(last, level)
                 _settle(clock, flows, hops, links, lists, -1 - of, level, np.int64(-1))
         elif level < np.inf:
@@ -253,6 +233,6 @@ def sweep(
                 waiting = _let_rise(clock, flows, hops, links, lists, levels, waiting, of)
             else:
                 _stop(clock, flows, hops, links, lists, of, last)
-    for k in range(clock[SWEPT_FLOWS]):
+    for k in range(clock.swept_flows):
         set_rate(clock, flows[lists[k].swept], links, lists, blocks)
     return True

@@ -6,7 +6,7 @@ import numpy as np
 
 from . import clearing, state
 from .rows import CELLS, REALS, SPARE_SLOTS, STRIDE, WHOLE, Dense
-from .state import F8, Engine
+from .state import F8, PLACES, Engine
 
 CACHE_LINE = 64
 ROOM = 256  # flows that fresh tables take: clearing out what has ended pays for itself then
@@ -16,7 +16,7 @@ def fresh_engine(capacity: F8, tolerance: float) -> Engine:
     """Return the tables of a simulation without flows."""
     n = len(capacity)
     engine = Engine(
-        clock=np.zeros(state.CLOCK_FIELDS, np.int64),
+        clock=np.zeros(len(state.CLOCK), np.int64),
         flows=_rows(state.FLOWS, ROOM + 1),
         hops=_rows(state.HOPS_OF_FLOWS, 4 * ROOM),
         edges=_rows(state.EDGES, ROOM),
@@ -30,27 +30,27 @@ def fresh_engine(capacity: F8, tolerance: float) -> Engine:
     engine.links.capacity[:n] = capacity
     engine.links.first_hop[:] = -1
     engine.recent.bucket[:] = -1
-    engine.clock[state.NEXT_END] = state.NEVER
-    engine.clock[state.SWEEP] = 1
-    engine.clock[state.SUMS] = 1
-    engine.clock[state.TOLERANCE] = round(tolerance * 1e9)
+    engine.clock[PLACES["next_end"]] = state.NEVER
+    engine.clock[PLACES["sweep"]] = 1
+    engine.clock[PLACES["sums"]] = 1
+    engine.clock[PLACES["tolerance"]] = round(tolerance * 1e9)
     return engine
 
 
 def used_rows(engine: Engine) -> tuple[int, int, int]:
     """Return how many rows of flows, of hops and of edges are in use."""
-    rows = int(engine.clock[state.ROWS])
-    return rows, int(engine.flows.first_hop[rows]), int(engine.clock[state.EDGES_USED])
+    rows = int(engine.clock[PLACES["rows"]])
+    return rows, int(engine.flows.first_hop[rows]), int(engine.clock[PLACES["edges_used"]])
 
 
 def with_room(engine: Engine, n_flows: int, n_hops: int, n_edges: int) -> Engine:
     """Clear out the rows of ended flows, or at least double what is too small for so many more."""
     clock = engine.clock
-    if (n := int(clock[state.SIZE]) + n_flows) > len(engine.ends):
+    if (n := int(clock[PLACES["posted"]]) + n_flows) > len(engine.ends):
         ends = np.zeros(max(n, 2 * len(engine.ends)), np.int64)
         ends[: len(engine.ends)] = engine.ends
         engine = engine._replace(ends=ends)
-    if 2 * clock[state.UNFINISHED] < clock[state.ROWS] and clock[state.DENSE] == 0:
+    if 2 * clock[PLACES["unfinished"]] < clock[PLACES["rows"]] and clock[PLACES["dense"]] == 0:
         clearing.clear_ended(tuple(engine))
     rows, hops, edges = used_rows(engine)
     if (n := rows + n_flows) >= len(engine.flows):

@@ -2,12 +2,12 @@
 
 from ubnet.jit import inlined_kernel
 
-from .state import I8, RECENT, WAITING, Int, Table
+from .state import RECENT, Int, Row, Table
 
 
 @inlined_kernel
 def push_waiting(
-    clock: I8, flows: Table, lists: Table, recent: Table, flow_id: Int, at_ps: Int
+    clock: Row, flows: Table, lists: Table, recent: Table, flow_id: Int, at_ps: Int
 ) -> None:
     """Queue a flow that enters the network at ``at_ps``; flows of one instant share a place."""
     flow, instant = flows[flow_id], recent[at_ps & (RECENT - 1)]
@@ -21,8 +21,8 @@ def push_waiting(
     instant.at_ps = at_ps
     instant.bucket = flow_id
     time, heap = lists.waiting_ps, lists.waiting
-    k = clock[WAITING]
-    clock[WAITING] = k + 1
+    k = clock.waiting
+    clock.waiting = k + 1
     while k > 0:
         parent = (k - 1) >> 1
         if time[parent] <= at_ps:
@@ -35,15 +35,15 @@ def push_waiting(
 
 
 @inlined_kernel
-def pop_waiting(clock: I8, lists: Table, recent: Table) -> Int:
+def pop_waiting(clock: Row, lists: Table, recent: Table) -> Int:
     """Take the first instant off the waiting queue and return its bucket."""
     time, heap = lists.waiting_ps, lists.waiting
     bucket = heap[0]
     instant = recent[time[0] & (RECENT - 1)]
     if instant.bucket == bucket:
         instant.bucket = -1
-    n = clock[WAITING] - 1
-    clock[WAITING] = n
+    n = clock.waiting - 1
+    clock.waiting = n
     last_time, last = time[n], heap[n]
     k = 0
     while True:
