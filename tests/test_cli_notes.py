@@ -88,7 +88,7 @@ def test_a_bench_of_real_bytes_tells_its_part(clock, capsys, monkeypatch):
 
 
 def test_tokens_that_do_not_fit_are_refused_before_they_are_routed(capsys, monkeypatch):
-    monkeypatch.setattr("ubnet.cli.bench_moe.Experts.run", lambda *_: pytest.fail("routed"))
+    monkeypatch.setattr("ubnet.cli.expert_rows.Experts.run", lambda *_: pytest.fail("routed"))
     command = "bench moe --ep 768 --tokens 1000000 --payload real"
     assert run_command(command.split()) == 2
     said = capsys.readouterr().err

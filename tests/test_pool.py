@@ -104,9 +104,12 @@ def same(a, b, share):
 def check_books(pool):
     for shelf in pool.tiers.shelves.values():
         assert shelf.used == sum(b.nbytes for b in shelf.blocks()) <= shelf.capacity
-    kept = [b for b in pool._blocks.values() if b.tier is Tier.SSD]
+    known = pool._directory
+    kept = [b for b in known.blocks.values() if b.tier is Tier.SSD]
     assert pool.ssd_used_bytes == sum(b.nbytes for b in kept)
-    assert Counter(pool._keys.values()) == {c: b.names for c, b in pool._blocks.items()}
+    assert Counter(pool._directory._keys.values()) == {
+        c: b.names for c, b in pool._directory.blocks.items()
+    }
 
 
 def test_another_tenants_get_put_delete_and_match_are_refused():
@@ -371,4 +374,6 @@ def test_requests_at_the_same_time_never_get_what_was_not_put_under_their_key(se
         if request.outcome is Outcome.LOST:
             assert dead
     check_books(pool)
-    assert not {Tier.WRITING, Tier.EVICTING, Tier.LOADING} & {b.tier for b in pool._blocks.values()}
+    assert not {Tier.WRITING, Tier.EVICTING, Tier.LOADING} & {
+        b.tier for b in pool._directory.blocks.values()
+    }

@@ -10,10 +10,10 @@ from os import cpu_count
 
 from ubnet import __version__
 from ubnet.cli.bench_kv import Prompt, kv_row
-from ubnet.cli.bench_moe import Experts, moe_row
 from ubnet.cli.bench_p2p import PointToPoint
 from ubnet.cli.collective_rows import Collectives
 from ubnet.cli.compile_ahead import compile_ahead
+from ubnet.cli.expert_rows import Experts, moe_row
 from ubnet.cli.notes import progress
 from ubnet.cli.options import Way, choose_ways
 from ubnet.cli.pairs import find_pair

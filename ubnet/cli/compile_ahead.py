@@ -53,7 +53,7 @@ def _is_first_run() -> bool:
 
 def _post_and_check() -> None:
     """Call the kernels of posts and of payloads once, on next to nothing."""
-    from ubnet.cli.bench_moe import Experts
+    from ubnet.cli.expert_rows import Experts
     from ubnet.cli.options import choose_ways
     from ubnet.collectives.expert_parallel import OPS
     from ubnet.flowsim import FlowSim

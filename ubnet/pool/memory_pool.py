@@ -12,7 +12,7 @@ from zlib import crc32
 
 import numpy as np
 
-from ubnet.errors import AccessRefused, Deadlock, OptionError, did_you_mean
+from ubnet.errors import Deadlock, OptionError
 from ubnet.kv.carrier import Carrier
 from ubnet.kv.job import Job
 from ubnet.kv.plan import plan_bytes
@@ -22,6 +22,7 @@ from ubnet.transport import READ, WRITE, Transport
 from .block import Block, Bytes, Tier
 from .block_key import content_key
 from .client import PoolClient
+from .directory import Directory
 from .request import Outcome, PoolRequest
 from .tiers import Tiers, intact
 
@@ -92,10 +93,9 @@ class MemoryPool:
         self._way = fabric.transport(self.transport)
         direct = "aiv" if "aiv" in fabric.transports and self._way.plane == "ub" else None
         self._ask = fabric.transport(self.lookup or direct or self.transport)
-        self.tiers = Tiers(self.carrier, cpus, self.dram_bytes, self.ssd_bytes, self._forgotten)
-        self._tenants: dict[str, str] = {}
-        self._keys: dict[tuple[str, bytes], bytes] = {}
-        self._blocks: dict[bytes, Block] = {}
+        self._directory = Directory(lambda block: self.tiers.forget(block))
+        drop = self._directory.drop
+        self.tiers = Tiers(self.carrier, cpus, self.dram_bytes, self.ssd_bytes, drop)
 
     @property
     def used_bytes(self) -> int:
@@ -109,9 +109,7 @@ class MemoryPool:
 
     def create_namespace(self, name: str, tenant: str) -> None:
         """Make a namespace that belongs to a tenant, who alone may put and get in it."""
-        if name in self._tenants:
-            raise OptionError(f"namespace {name} exists already: choose another name")
-        self._tenants[name] = tenant
+        self._directory.create_namespace(name, tenant)
 
     def client(self, tenant: str, endpoint: str | int, way: Transport | None = None) -> PoolClient:
         """Return what a tenant's process on an endpoint puts and gets with.
@@ -122,12 +120,12 @@ class MemoryPool:
 
     def tier_of(self, namespace: str, key: bytes) -> Tier | None:
         """Return where the block of a key is, None where there is none; takes no time."""
-        block = self._find(namespace, key)
+        block = self._directory.find(namespace, key)
         return block.tier if block is not None else None
 
     def home_of(self, namespace: str, key: bytes) -> int | None:
         """Return the endpoint that is home to the block of a key; takes no time."""
-        block = self._find(namespace, key)
+        block = self._directory.find(namespace, key)
         return block.home if block is not None else None
 
     def wait(self, request: PoolRequest) -> Outcome:
@@ -148,19 +146,13 @@ class MemoryPool:
         if not members:
             raise OptionError(f"fabric {fabric.name} has no node {node}")
         gone = (Tier.DRAM, Tier.EVICTING)
-        lost = sum(b.home in members and b.tier in gone for b in self._blocks.values())
+        lost = sum(b.home in members and b.tier in gone for b in self._directory.blocks.values())
         self.tiers.kill(members, f"node {node} is dead")
         return lost
 
     def check_access(self, namespace: str, tenant: str) -> None:
         """Raise `AccessRefused` where a namespace is not the tenant's."""
-        if namespace not in self._tenants:
-            mine = [name for name, owner in self._tenants.items() if owner == tenant]
-            raise OptionError(f"no namespace {namespace!r}; {did_you_mean(namespace, mine)}")
-        if self._tenants[namespace] != tenant:
-            raise AccessRefused(
-                f"tenant {tenant} may not use namespace {namespace!r}: it belongs to another one"
-            )
+        self._directory.check_access(namespace, tenant)
 
     def check_alive(self, endpoint: int) -> None:
         """Raise `OptionError` where an endpoint's node is dead."""
@@ -173,13 +165,12 @@ class MemoryPool:
         block, known = self._block_of(request, data, client.tenant)
         request.nbytes = block.nbytes
         if known:
-            self._name(request.namespace, request.key, block)
+            self._directory.enter(request.namespace, request.key, block)
             self._look_up(request, lambda: self._await_written(request, block))
             return
         if block.nbytes > self.dram_bytes:
             self.tiers.shelves[block.home].make_room(block.nbytes)
-        self._name(request.namespace, request.key, block)
-        self._blocks[block.content] = block
+        self._directory.enter(request.namespace, request.key, block)
         source = data if isinstance(data, np.ndarray) else None
 
         def written(job: Job) -> None:
@@ -204,15 +195,7 @@ class MemoryPool:
 
     def delete(self, namespace: str, key: bytes) -> bool:
         """Forget a key; the bytes go with the last one that leads to them."""
-        content = self._keys.pop((namespace, key), None)
-        if content is None:
-            return False
-        self._unname(self._blocks[content])
-        return True
-
-    def _find(self, namespace: str, key: bytes) -> Block | None:
-        content = self._keys.get((namespace, key))
-        return None if content is None else self._blocks[content]
+        return self._directory.delete(namespace, key)
 
     def _block_of(self, request: PoolRequest, data: Bytes | int, tenant: str) -> tuple[Block, bool]:
         """Return the block for what is put, and whether the pool has it already."""
@@ -224,35 +207,10 @@ class MemoryPool:
             # Of a block of size alone the key is all that there is to tell it by.
             content = content_key(np.frombuffer(request.key, np.uint8), salt)
             nbytes, checksum, room = int(data), 0, None
-        known = self._blocks.get(content)
-        if known is not None and known.tier is not Tier.LOST:
+        known = self._directory.whole(content)
+        if known is not None:
             return known, True
         return Block(content, nbytes, self.tiers.ring.owner(content), room, checksum), False
-
-    def _name(self, namespace: str, key: bytes, block: Block) -> None:
-        """Let a key lead to a block, and no longer to what it led to before."""
-        before = self._keys.get((namespace, key))
-        if before == block.content and self._blocks[before] is block:
-            return
-        if before is not None:
-            self._unname(self._blocks[before])
-        self._keys[namespace, key] = block.content
-        # A block that was lost gives its other keys to the one that takes its place.
-        gone = self._blocks.get(block.content)
-        block.names += 1 + (gone.names if gone is not None and gone is not block else 0)
-
-    def _unname(self, block: Block) -> None:
-        block.names -= 1
-        if block.names == 0:
-            del self._blocks[block.content]
-            self.tiers.forget(block)
-
-    def _forgotten(self, block: Block) -> None:
-        """Forget the keys of a block that no tier keeps any more."""
-        block.names = 0
-        del self._blocks[block.content]
-        for name in [name for name, content in self._keys.items() if content == block.content]:
-            del self._keys[name]
 
     def _look_up(
         self,
@@ -290,7 +248,7 @@ class MemoryPool:
 
     def _serve(self, request: PoolRequest, into: Bytes | None, way: Transport) -> None:
         """Bring the block of a get to its reader, through the DRAM of its home."""
-        block = self._find(request.namespace, request.key)
+        block = self._directory.find(request.namespace, request.key)
         if block is None or block.tier is Tier.WRITING:
             request.end(Outcome.MISSING, self.carrier.now_ps)
         elif block.tier is Tier.LOST:
