@@ -1,6 +1,6 @@
 """Which algorithm to take: the least simulated time, on the fabric that is there.
 
-The formulas of start-up, wire and reduction rank the algorithms: `collectives.phases` says what is
+The formulas of start-up, wire and reduction rank the algorithms: `algorithm_phases` says what is
 under way together and `collectives.pricing` what it costs. The best of them are simulated.
 """
 
@@ -15,8 +15,9 @@ from ubnet.schedule import Schedule
 from ubnet.transport import WRITE, Transport
 from ubnet.units import PS_PER_S
 
+from .algorithm_phases import PHASES
 from .grid import grid_of
-from .phases import PHASES, Phase, messages, of_schedule
+from .phase import Phase, messages, of_schedule
 from .pricing import Parts, Pricing
 from .registry import Operation
 from .registry import operation as find

@@ -14,7 +14,7 @@ from ubnet.fabric import Fabric, Floats, Ints
 from ubnet.transport import WRITE, FlowColumns, Transport
 from ubnet.units import PS_PER_S
 
-from .phases import Chain, Phase
+from .phase import Chain, Phase
 
 STARTUPS = 8
 """Different start-ups of a phase that are told apart."""

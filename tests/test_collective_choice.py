@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from ubnet.collectives import OPERATIONS, build, choose
+from ubnet.collectives.algorithm_phases import PHASES
 from ubnet.collectives.choice import made
 from ubnet.collectives.decision import LATE, class_of, decide, weigh
 from ubnet.collectives.decision_table import DecisionTable
 from ubnet.collectives.overrides import levels_of, override
-from ubnet.collectives.phases import PHASES
 from ubnet.errors import NoRoute, OptionError, ScheduleError
 from ubnet.fabric import Fabric, Routes
 from ubnet.fabric_builder import FabricBuilder

@@ -7,7 +7,6 @@ flight drains, and only then does the status change. Whoever reads it knows that
 any more.
 """
 
-import heapq
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
@@ -24,11 +23,10 @@ from .plan import Plan, plan_bytes
 from .regions import Regions
 from .segment import Segment
 from .status import Status
+from .timers import DEADLINE, START, Timers
 
 CHUNK_BYTES = 4 << 20
 """Assumed: 0.17 ms of a 200 Gb/s card, which is what a stopped transfer takes to drain."""
-
-START, DEADLINE = 0, 1
 
 
 @dataclass(eq=False)
@@ -78,7 +76,7 @@ class Carrier:
             )
         self.sim = FlowSim([*self.fabric.capacity, *self.extra.values()])
         self._flying: dict[int, Job] = {}
-        self._timers: list[tuple[int, int, int, Job]] = []
+        self._timers = Timers()
         self._ended: list[Job] = []
         self._calls: dict[int, Callable[[Job], None]] = {}
         self._pairs: dict[tuple[int, int], int] = {}
@@ -180,7 +178,7 @@ class Carrier:
         if then is not None:
             self._calls[job.number] = then
         if begin > now:
-            heapq.heappush(self._timers, (begin, START, job.number, job))
+            self._timers.add(begin, START, job)
         else:
             self._start(job)
         return job
@@ -246,8 +244,8 @@ class Carrier:
             The jobs that fail; each ends when its chunk in flight would have.
         """
         number = self.number_of(endpoint)
-        waiting = [job for _, kind, _, job in self._timers if kind == START]
-        hit = [job for job in (*self.running, *waiting) if number in (job.src, job.dst)]
+        there = (*self.running, *self._timers.starting())
+        hit = [job for job in there if number in (job.src, job.dst)]
         for job in hit:
             job.close(Status.FAILED, why)
             job.lost = True
@@ -270,33 +268,19 @@ class Carrier:
             return
         job.start_ps = self.now_ps
         if job.timeout_ps is not None:
-            due = self.now_ps + job.timeout_ps
-            heapq.heappush(self._timers, (due, DEADLINE, job.number, job))
+            self._timers.add(self.now_ps + job.timeout_ps, DEADLINE, job)
         if job.closing is not None:
             self._finish(job)
         else:
             self._post(job)
 
     def _post(self, job: Job) -> None:
-        """Post a job's next chunk. Only the first one pays the start-up: the rest is queued."""
-        c, k = job.columns, job.posted
-        assert c is not None
-        hops = slice(c.route_ptr[k], c.route_ptr[k + 1])
-        flow = self.sim.post(
-            c.nbytes[k : k + 1],
-            [0, c.route_ptr[k + 1] - c.route_ptr[k]],
-            c.route_link[hops],
-            c.route_share[hops],
-            rate_cap=c.rate_cap[k : k + 1],
-            startup_ps=0 if k else c.startup_ps[:1],
-            watch=True,
-        )
-        job.posted += 1
+        flow = self.sim.post(**job.next_chunk(), watch=True)
         self._flying[flow] = job
 
     def _step(self, limit_ps: int | None) -> bool:
         """Work off one instant; return False where none is left up to the limit."""
-        due = self._next_timer()
+        due = self._timers.next_ps()
         stops = [t for t in (limit_ps, due) if t is not None]
         ended = self.sim.advance(min(stops) if stops else None)
         for flow in ended.tolist():
@@ -306,27 +290,15 @@ class Carrier:
         if due is None or self.now_ps < due:
             return False
         # Ends of an instant come before its time-outs: what has just arrived is not late.
-        _, kind, _, job = heapq.heappop(self._timers)
+        kind, job = self._timers.pop()
         if kind == START:
             self._start(job)
         elif job.status is Status.RUNNING:
             job.close(Status.TIMED_OUT, f"no end within {format_time(job.timeout_ps or 0)}")
         return True
 
-    def _next_timer(self) -> int | None:
-        """Return when the next timer is due, and forget those of jobs that have ended."""
-        while self._timers and self._timers[0][3].status is not Status.RUNNING:
-            heapq.heappop(self._timers)
-        return self._timers[0][0] if self._timers else None
-
     def _chunk_ended(self, job: Job) -> None:
-        plan = job.plan
-        assert plan is not None
-        if not job.lost:
-            plan.write(job.posted - 1)
-            job.arrived += int(plan.chunk_bytes[job.posted - 1])
-        if job.posted == job.chunks and not job.lost:
-            job.closing = None
+        job.take_chunk()
         if job.closing is not None or job.posted == job.chunks:
             self._finish(job)
         else:

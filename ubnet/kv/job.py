@@ -1,6 +1,7 @@
 """One transfer on its way: how it stands, and what it took."""
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from ubnet.transport import FlowColumns
 from ubnet.units import PS_PER_S, format_time
@@ -77,6 +78,34 @@ class Job:
     def rate(self) -> float:
         """Bytes/s from submission to the end; 0 while it runs."""
         return self.arrived / self.time_ps * PS_PER_S if self.time_ps else 0.0
+
+    def next_chunk(self) -> dict[str, Any]:
+        """Return what `FlowSim.post` takes of the next chunk, which counts as posted then.
+
+        Only the first one pays the start-up: the rest is queued.
+        """
+        c, k = self.columns, self.posted
+        assert c is not None
+        self.posted += 1
+        hops = slice(c.route_ptr[k], c.route_ptr[k + 1])
+        return {
+            "nbytes": c.nbytes[k : k + 1],
+            "route_ptr": [0, c.route_ptr[k + 1] - c.route_ptr[k]],
+            "route_link": c.route_link[hops],
+            "route_share": c.route_share[hops],
+            "rate_cap": c.rate_cap[k : k + 1],
+            "startup_ps": 0 if k else c.startup_ps[:1],
+        }
+
+    def take_chunk(self) -> None:
+        """Let the chunk in flight arrive; a job whose last one does so is whole, unless it is lost."""
+        if self.lost:
+            return
+        assert self.plan is not None
+        self.plan.write(self.posted - 1)
+        self.arrived += int(self.plan.chunk_bytes[self.posted - 1])
+        if self.posted == self.chunks:
+            self.closing = None
 
     def close(self, status: Status, why: str) -> None:
         """Let no further chunk be posted; the job ends when the one in flight has."""
