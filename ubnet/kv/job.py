@@ -98,7 +98,7 @@ class Job:
         }
 
     def take_chunk(self) -> None:
-        """Let the chunk in flight arrive; a job whose last one does so is whole, unless it is lost."""
+        """Let the chunk in flight arrive; the last one makes the job whole, unless it is lost."""
         if self.lost:
             return
         assert self.plan is not None
