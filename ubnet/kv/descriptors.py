@@ -5,6 +5,7 @@ address, target address, length) of a transfer.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -100,6 +101,13 @@ def as_descriptors(given: ArrayLike | Strided | list[Strided]) -> Ints:
             "below 2**63"
         )
     return out
+
+
+def arrays_among(given: Any) -> list[NDArray[Any]] | None:
+    """Return the arrays of a list of memory, None for descriptors."""
+    if isinstance(given, list) and given and all(isinstance(a, np.ndarray) for a in given):
+        return given
+    return None
 
 
 def pair_rows(source: Ints, target: Ints) -> Ints:

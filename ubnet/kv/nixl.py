@@ -17,7 +17,7 @@ from ubnet.transport import READ, WRITE
 from ubnet.units import PS_PER_US
 
 from .carrier import Carrier
-from .descriptors import Ints, Strided, as_descriptors, pair_rows
+from .descriptors import Ints, Strided, arrays_among, as_descriptors, pair_rows
 from .job import Job
 from .nixl_handle import PreparedList, Telemetry, TransferHandle
 from .plan import plan_rows
@@ -87,7 +87,7 @@ class Agent:
         ndarray of int64, shape (n, 3)
             The descriptors, as `get_xfer_descs` would return them.
         """
-        arrays = _arrays(reg_list)
+        arrays = arrays_among(reg_list)
         for array in arrays or []:
             self._segment.regions.add(array)
         rows = self.get_xfer_descs(reg_list)
@@ -103,7 +103,7 @@ class Agent:
 
     def get_xfer_descs(self, descs: Descriptors, mem_type: str | None = None) -> Ints:
         """Return descriptors as an array of shape (n, 3): address, length, device."""
-        arrays = _arrays(descs)
+        arrays = arrays_among(descs)
         if arrays is not None:
             return as_descriptors(np.array([(a.ctypes.data, a.nbytes, 0) for a in arrays]))
         return as_descriptors(descs)
@@ -164,8 +164,8 @@ class Agent:
                 f"the local list was prepared for {local_xfer_side.agent}: prepare one with "
                 'prep_xfer_dlist("", ...)'
             )
-        local = local_xfer_side.rows[_indices(local_indices, len(local_xfer_side), "local")]
-        remote = remote_xfer_side.rows[_indices(remote_indices, len(remote_xfer_side), "remote")]
+        local = local_xfer_side.chosen(local_indices, "local")
+        remote = remote_xfer_side.chosen(remote_indices, "remote")
         return self._handle(
             operation, local, remote, remote_xfer_side.agent, notif_msg, not skip_desc_merge
         )
@@ -299,20 +299,3 @@ class Agent:
         if handle.job is None:
             raise OptionError("this transfer was not posted yet: call transfer(handle) first")
         return handle.job
-
-
-def _arrays(given: Any) -> list[NDArray[Any]] | None:
-    """Return the arrays of a list of memory, None for descriptors."""
-    if isinstance(given, list) and given and all(isinstance(a, np.ndarray) for a in given):
-        return given
-    return None
-
-
-def _indices(given: Sequence[int] | Ints, count: int, side: str) -> Ints:
-    index = np.asarray(given, dtype=np.int64)
-    if len(index) and (index.min() < 0 or index.max() >= count):
-        raise OptionError(
-            f"{side}_indices holds {int(index.min())} to {int(index.max())}, but the prepared "
-            f"list has rows 0 to {count - 1}"
-        )
-    return index

@@ -1,6 +1,11 @@
 """What NIXL's calls hand out: prepared lists, transfer handles, telemetry."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+
+import numpy as np
+
+from ubnet.errors import OptionError
 
 from .descriptors import Ints
 from .job import Job
@@ -16,6 +21,22 @@ class PreparedList:
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    def chosen(self, indices: Sequence[int] | Ints, side: str) -> Ints:
+        """Return some of the rows, in any order.
+
+        Raises
+        ------
+        OptionError
+            If there is no such row; `side` is what the message calls the list.
+        """
+        index = np.asarray(indices, dtype=np.int64)
+        if len(index) and (index.min() < 0 or index.max() >= len(self)):
+            raise OptionError(
+                f"{side}_indices holds {int(index.min())} to {int(index.max())}, but the prepared "
+                f"list has rows 0 to {len(self) - 1}"
+            )
+        return self.rows[index]
 
 
 @dataclass(eq=False, slots=True)

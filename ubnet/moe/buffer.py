@@ -3,19 +3,17 @@
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from ubnet.collectives.rank_packed import dispatch_layout
 from ubnet.collectives.token_plan import check_experts
-from ubnet.errors import CapacityExceeded, MismatchedCall, OptionError
+from ubnet.errors import CapacityExceeded, OptionError
 from ubnet.moe import low_latency, normal
 from ubnet.moe.calls import check_index
 from ubnet.moe.event import EventOverlap
 from ubnet.moe.low_latency import LowLatencyHandle, size_hint
 from ubnet.moe.members import members_of
 from ubnet.moe.normal import NormalHandle
-from ubnet.rank import current
 
 Array = NDArray[Any]
 Hook = Callable[[], None]
@@ -45,7 +43,7 @@ class Buffer:
     --------
     Two ranks with an expert each; token 0 goes to both and comes back with weights 1/4 + 3/4:
 
-    >>> import ubnet, ml_dtypes
+    >>> import ubnet, ml_dtypes, numpy as np
     >>> def main(comm):
     ...     x = np.full((1, 4), comm.rank + 1.0).astype(ml_dtypes.bfloat16)
     ...     index, weights = np.array([[0, 1]]), np.array([[0.25, 0.75]], np.float32)
@@ -172,7 +170,9 @@ class Buffer:
         _after(previous_event)
         tokens = normal.tokens_of(x)
         if handle is not None:
-            return self._dispatch_again(tokens, handle, topk_idx, async_finish)
+            normal.check_again(self.members, tokens, handle, topk_idx)
+            again = normal.dispatch(self.members, tokens, handle, None, None, 0, self.transport)
+            return again.x, None, None, None, None, _event(again.call, async_finish)
         if is_token_in_rank is None or num_tokens_per_rank is None or num_tokens_per_expert is None:
             raise OptionError(
                 "dispatch without a handle needs num_tokens_per_rank, is_token_in_rank and "
@@ -184,7 +184,8 @@ class Buffer:
         packed = normal.dispatch(
             self.members, tokens, made, topk_idx, topk_weights, experts, self.transport
         )
-        listed = normal.aligned_counts(self._expert_counts(num_tokens_per_expert), expert_alignment)
+        counts = normal.expert_counts(self.members, num_tokens_per_expert)
+        listed = normal.aligned_counts(counts, expert_alignment)
         event = _event(packed.call, async_finish)
         return packed.x, packed.topk_idx, packed.topk_weights, listed, made, event
 
@@ -282,25 +283,6 @@ class Buffer:
         """
         result, call = low_latency.combine(self.members, x, topk_idx, topk_weights, handle, out)
         return result, _event(call, async_finish or return_recv_hook), call.wait
-
-    def _dispatch_again(
-        self, tokens: normal.Tokens, handle: NormalHandle, topk_idx: Array | None, later: bool
-    ) -> tuple[Any, None, None, None, None, EventOverlap]:
-        if topk_idx is not None or len(tokens.rows) != handle.order.tokens:
-            raise MismatchedCall(
-                f"rank {self.rank} dispatches {len(tokens.rows)} tokens with the handle of "
-                f"{handle.order.tokens}: give as many, and no topk_idx"
-            )
-        packed = normal.dispatch(self.members, tokens, handle, None, None, 0, self.transport)
-        return packed.x, None, None, None, None, _event(packed.call, later)
-
-    def _expert_counts(self, per_expert: Array) -> Array:
-        """Tell each other how many tokens come for each expert; no virtual time passes."""
-        m = self.members
-        told = current().exchange(m.context, m.group, np.asarray(per_expert), "moe counts")
-        local = len(per_expert) // m.size
-        mine: Array = np.sum(told, axis=0)[m.rank * local : (m.rank + 1) * local]
-        return mine
 
     def _check_room(self, most: int, hidden: int, experts: int) -> None:
         check_experts(experts, self.group_size)

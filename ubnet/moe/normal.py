@@ -122,6 +122,25 @@ def expected(members: Members, order: SendOrder) -> ReceiveLayout:
     return receive_layout(np.array([counts[members.rank] for counts in told])[:, None])
 
 
+def expert_counts(members: Members, per_expert: Array) -> Array:
+    """Tell each other how many tokens come for each expert; no virtual time passes."""
+    told = current().exchange(members.context, members.group, np.asarray(per_expert), "moe counts")
+    local = len(per_expert) // members.size
+    mine: Array = np.sum(told, axis=0)[members.rank * local : (members.rank + 1) * local]
+    return mine
+
+
+def check_again(
+    members: Members, tokens: Tokens, handle: NormalHandle, topk_idx: Array | None
+) -> None:
+    """Refuse a dispatch with an earlier one's handle that is not of as many tokens."""
+    if topk_idx is not None or len(tokens.rows) != handle.order.tokens:
+        raise MismatchedCall(
+            f"rank {members.rank} dispatches {len(tokens.rows)} tokens with the handle of "
+            f"{handle.order.tokens}: give as many, and no topk_idx"
+        )
+
+
 def dispatch(
     members: Members,
     tokens: Tokens,
