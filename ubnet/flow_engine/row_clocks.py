@@ -8,65 +8,48 @@ from ubnet.jit import inner_kernel
 
 from .ends import latest_of
 from .row_filling import fill_rows
-from .rows import (
-    END,
-    FIRST,
-    LEVEL,
-    LINK,
-    MOVED,
-    NEW_LEVEL,
-    ORDER,
-    SERVED,
-    SERVED_LOW,
-    SINCE,
-    SLOT,
-    TARGET,
-    USED,
-    end_of,
-)
+from .rows import end_of
 from .state import BLOCK_BITS, NEVER, PS_PER_S, Int, Row, Table
 
 
 @inner_kernel
-def _first_of_row(hops: Table, dense: Any, row: Int) -> None:
+def _find_first(hops: Table, slots: Table, row: Row, row_id: Int) -> None:
     """Look for the flow of a row that will end first."""
-    reals, whole, slot_hop, slot_row, slot_target = dense[1], dense[2], dense[5], dense[6], dense[7]
     best, first = np.inf, -1
-    for slot in range(whole[SLOT, row], whole[SLOT, row] + whole[USED, row]):
-        if slot_row[slot] == row and slot_target[slot] < best:
-            best, first = slot_target[slot], slot
-    reals[TARGET, row] = best
-    whole[FIRST, row] = hops[slot_hop[first]].flow
+    for k in range(row.slot, row.slot + row.used):
+        slot = slots[k]
+        if slot.row == row_id and slot.target < best:
+            best, first = slot.target, slot.hop
+    row.target = best
+    row.first = hops[first].flow
 
 
 @inner_kernel
-def reallocate_rows(clock: Row, flows: Table, hops: Table, links: Table, dense: Any) -> None:
+def reallocate_rows(clock: Row, flows: Table, hops: Table, dense: Any) -> None:
     """Fill the rows anew; set the clocks of those whose level changed; find the next end."""
-    reals, whole = dense[1:3]
+    rows, steps, slots = dense[2], dense[3], dense[6]
     now = clock.now
     clock.reallocations += 1
     clock.stale = 0
-    first = fill_rows(clock, flows, hops, links, dense)
+    first = fill_rows(clock, flows, hops, dense)
     for k in range(first, clock.steps):
-        row = whole[ORDER, k]
-        level = reals[NEW_LEVEL, row]
-        if level == reals[LEVEL, row] and whole[MOVED, row] == 0:
+        row = rows[steps[k].row]
+        if row.new_level == row.level and row.moved == 0:
             continue
-        served = reals[SERVED, row]
-        more = reals[LEVEL, row] * float(now - whole[SINCE, row]) / PS_PER_S
-        total = served + more
-        part = total - served
-        reals[SERVED_LOW, row] += (served - (total - part)) + (more - part)
-        reals[SERVED, row] = total
-        reals[LEVEL, row] = level
-        whole[SINCE, row] = now
-        whole[MOVED, row] = 0
-        if whole[FIRST, row] < 0:
-            _first_of_row(hops, dense, row)
-        whole[END, row] = end_of(reals[TARGET, row], total, reals[SERVED_LOW, row], level, now)
+        more = row.level * float(now - row.since_ps) / PS_PER_S
+        total = row.served + more
+        part = total - row.served
+        row.served_low += (row.served - (total - part)) + (more - part)
+        row.served = total
+        row.level = row.new_level
+        row.since_ps = now
+        row.moved = 0
+        if row.first < 0:
+            _find_first(hops, slots, row, np.int64(steps[k].row))
+        row.end_ps = end_of(row.target, row)
     soonest = NEVER
     for k in range(clock.steps):
-        soonest = min(soonest, whole[END, whole[ORDER, k]])
+        soonest = min(soonest, rows[steps[k].row].end_ps)
     clock.next_end = soonest
     clock.lowest = clock.steps
     clock.sweep += 1
@@ -78,36 +61,35 @@ def reallocate_rows(clock: Row, flows: Table, hops: Table, links: Table, dense: 
 @inner_kernel
 def unpack_rows(clock: Row, flows: Table, lists: Table, blocks: Table, dense: Any) -> None:
     """Write each active flow's own rate, bytes left and end."""
-    reals, whole = dense[1:3]
+    rows = dense[2]
     for k in range(clock.active):
         flow = flows[lists[k].active]
-        row = flow.row
-        if row < 0:
+        if flow.row < 0:
             continue  # it has just started
-        served, low, level = reals[SERVED, row], reals[SERVED_LOW, row], reals[LEVEL, row]
-        flow.rate = level
-        flow.stopped_by = whole[LINK, row]
-        flow.since_ps = whole[SINCE, row]
-        flow.left = max(0.0, (flow.target - served) - low)
+        row = rows[flow.row]
+        flow.rate = row.level
+        flow.stopped_by = row.link
+        flow.since_ps = row.since_ps
+        flow.left = max(0.0, (flow.target - row.served) - row.served_low)
         lists[k].due_ps = NEVER
-        if level > 0.0:
-            lists[k].due_ps = end_of(flow.target, served, low, level, whole[SINCE, row])
+        if row.level > 0.0:
+            lists[k].due_ps = end_of(flow.target, row)
         blocks[k >> BLOCK_BITS].dirty = 1
 
 
 @inner_kernel
 def hold_back_rows(clock: Row, lists: Table, dense: Any) -> Int:
     """Do as `hold_back` does, with rows."""
-    reals, whole, slot_row, slot_target = dense[1], dense[2], dense[6], dense[7]
+    rows, steps, slots = dense[2], dense[3], dense[6]
     latest, last = latest_of(clock, lists), clock.next_end
     for k in range(clock.steps):
-        row = whole[ORDER, k]
-        if whole[END, row] > latest:
-            continue
-        served, low, level = reals[SERVED, row], reals[SERVED_LOW, row], reals[LEVEL, row]
-        for slot in range(whole[SLOT, row], whole[SLOT, row] + whole[USED, row]):
-            if slot_row[slot] == row:
-                end = end_of(slot_target[slot], served, low, level, whole[SINCE, row])
-                if last < end <= latest:
-                    last = end
+        row_id = steps[k].row
+        row = rows[row_id]
+        if row.end_ps <= latest:
+            for j in range(row.slot, row.slot + row.used):
+                slot = slots[j]
+                if slot.row == row_id:
+                    end = end_of(slot.target, row)
+                    if last < end <= latest:
+                        last = end
     return int(last)

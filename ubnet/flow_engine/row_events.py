@@ -10,21 +10,7 @@ from .active import deactivate
 from .ends import finish, note_held
 from .heaps import sort_ids
 from .row_members import give_slots_back, join_row, leave_row, take_slots
-from .rows import (
-    END,
-    LEVEL,
-    ORDER,
-    PLACE,
-    SERVED,
-    SERVED_LOW,
-    SINCE,
-    SLOT,
-    SLOT_END,
-    STRIDE,
-    UNPLACED,
-    USED,
-    end_of,
-)
+from .rows import STRIDE, UNPLACED, end_of
 from .state import CRAMPED, I8, MOST_SHARES, Int, Row, Table
 
 
@@ -42,37 +28,29 @@ def end_rows_due(
     dense: Any,
 ) -> None:
     """End the flows whose time has come."""
-    reals, whole, open_then, slot_hop, slot_row, slot_target, cells = (
-        dense[1],
-        dense[2],
-        dense[4],
-        dense[5],
-        dense[6],
-        dense[7],
-        dense[10],
-    )
+    rows, steps, rising_then, slots, cells = dense[2], dense[3], dense[5], dense[6], dense[7]
     n, now = np.int64(0), clock.now
     for k in range(clock.steps):
-        row = whole[ORDER, k]
-        if whole[END, row] > now:
-            continue
-        served, low, level = reals[SERVED, row], reals[SERVED_LOW, row], reals[LEVEL, row]
-        for slot in range(whole[SLOT, row], whole[SLOT, row] + whole[USED, row]):
-            if slot_row[slot] == row:
-                end = end_of(slot_target[slot], served, low, level, whole[SINCE, row])
-                if end <= now:
-                    note_held(clock, end)
-                    lists[n].batch = hops[slot_hop[slot]].flow
-                    n += 1
+        row_id = steps[k].row
+        row = rows[row_id]
+        if row.end_ps <= now:
+            for j in range(row.slot, row.slot + row.used):
+                slot = slots[j]
+                if slot.row == row_id:
+                    end = end_of(slot.target, row)
+                    if end <= now:
+                        note_held(clock, end)
+                        lists[n].batch = hops[slot.hop].flow
+                        n += 1
     sort_ids(lists.batch, n)
     for k in range(n):
         flow_id = np.int64(lists[k].batch)
-        place = whole[PLACE, flows[flow_id].row]
+        place = rows[flows[flow_id].row].place
         clock.lowest = min(clock.lowest, place)
         for h in range(flows[flow_id].first_hop, flows[flow_id + 1].first_hop):
             cell = cells[h]
             for snapshot in range(place // STRIDE + 1):
-                open_then[snapshot, cell.column] -= cell.share
+                rising_then[snapshot, cell.column] -= cell.share
         leave_row(flows, dense, flow_id)
         give_slots_back(flows, dense, flow_id)
         deactivate(clock, flows, hops, links, lists, blocks, flow_id)
@@ -81,27 +59,27 @@ def end_rows_due(
 
 @inner_kernel
 def _lower(clock: Row, flows: Table, hops: Table, links: Table, dense: Any, flow_id: Int) -> None:
-    """Lower `LOWEST` to a snapshot before which one more flow fills none of its links."""
-    _, reals, whole, free_then, open_then = dense[:5]
+    """Lower `clock.lowest` to a snapshot before which one more flow fills none of its links."""
+    rows, steps, free_then, rising_then = dense[2:6]
     snapshot = clock.lowest // STRIDE
     for h in range(flows[flow_id].first_hop, flows[flow_id + 1].first_hop):
         hop = hops[h]
         column = links[hop.link].column
-        snapshot = min(snapshot, whole[PLACE, column] // STRIDE)
+        snapshot = min(snapshot, rows[column].place // STRIDE)
         while snapshot > 0:
-            level = reals[LEVEL, whole[ORDER, snapshot * STRIDE - 1]]
-            if free_then[snapshot, column] > level * (open_then[snapshot, column] + hop.share):
+            level = rows[steps[snapshot * STRIDE - 1].row].level
+            if free_then[snapshot, column] > level * (rising_then[snapshot, column] + hop.share):
                 break
             snapshot -= 1
     clock.lowest = min(clock.lowest, snapshot * STRIDE)
 
 
 @inner_kernel
-def start_in_rows(
+def _are_fit(
     clock: Row, flows: Table, hops: Table, links: Table, lists: Table, dense: Any, n: Int
-) -> None:
-    """Put flows that start into rows, or say that they are unfit for it."""
-    whole, open_then = dense[2], dense[4]
+) -> bool:
+    """Count the shares of flows that start; say whether they can be in rows, or `clock.unfit`."""
+    rows, rising_then = dense[2], dense[5]
     for k in range(n):
         flow_id = np.int64(lists[k].batch)
         for h in range(flows[flow_id].first_hop, flows[flow_id + 1].first_hop):
@@ -111,30 +89,40 @@ def start_in_rows(
             if column < 0:
                 clock.unfit = 1
                 continue
-            open_then[0, column] += hop.share
-            if open_then[0, column] > MOST_SHARES:
+            rising_then[0, column] += hop.share
+            if rising_then[0, column] > MOST_SHARES:
                 clock.unfit = 1
-            elif whole[SLOT, column] + link.crowd > whole[SLOT_END, column]:
-                clock.unfit = CRAMPED if clock.unfit == 0 else clock.unfit
+            elif rows[column].slot + link.crowd > rows[column].slot_end and clock.unfit == 0:
+                clock.unfit = CRAMPED
     if clock.odd_flows > 0:
         clock.unfit = 1
-    if clock.unfit != 0:
+    return bool(clock.unfit == 0)
+
+
+@inner_kernel
+def start_in_rows(
+    clock: Row, flows: Table, hops: Table, links: Table, lists: Table, dense: Any, n: Int
+) -> None:
+    """Put flows that start into rows, or say that they are unfit for it."""
+    if not _are_fit(clock, flows, hops, links, lists, dense, n):
         return
+    rows, steps, rising_then = dense[2], dense[3], dense[5]
     for k in range(n):
         flow_id = np.int64(lists[k].batch)
         flow = flows[flow_id]
-        row = np.int64(links[hops[flow.first_hop].link].column)
+        row_id = np.int64(links[hops[flow.first_hop].link].column)
         _lower(clock, flows, hops, links, dense, flow_id)
         for h in range(flow.first_hop, flows[flow_id + 1].first_hop):
             hop = hops[h]
-            column = links[hop.link].column
+            column = np.int64(links[hop.link].column)
             for snapshot in range(1, clock.lowest // STRIDE + 1):
-                open_then[snapshot, column] += hop.share
-            if whole[PLACE, column] < whole[PLACE, row]:
-                row = column
-        if whole[PLACE, row] == UNPLACED:  # nothing there yet: into the order, at its end
-            whole[PLACE, row] = clock.steps
-            whole[ORDER, clock.steps] = row
+                rising_then[snapshot, column] += hop.share
+            if rows[column].place < rows[row_id].place:
+                row_id = column
+        row = rows[row_id]
+        if row.place == UNPLACED:  # nothing there yet: into the order, at its end
+            row.place = clock.steps
+            steps[clock.steps].row = row_id
             clock.steps += 1
         take_slots(flows, hops, links, dense, flow_id)
-        join_row(clock, flows, dense, flow_id, row, float(flow.volume))
+        join_row(clock, flows, dense, flow_id, row_id, float(flow.volume))

@@ -8,25 +8,8 @@ from numpy.typing import NDArray
 from ubnet.jit import inner_kernel
 
 from .row_members import gather
-from .rows import (
-    BEFORE,
-    END,
-    FREE,
-    FROZEN,
-    LEVEL,
-    MEMBERS,
-    NEW_LEVEL,
-    OPEN,
-    ORDER,
-    OWN,
-    PLACE,
-    SLACK,
-    SLOT,
-    STRIDE,
-    UNPLACED,
-    USED,
-)
-from .state import F8, I8, NEVER, SAME_LEVEL, Int, Row, Table
+from .rows import FREE, RISING, SLACK, STRIDE, UNPLACED
+from .state import F8, NEVER, SAME_LEVEL, Int, Row, Table
 
 LOOK_AHEAD = 8  # rows of the last order that are compared for the next place
 
@@ -60,12 +43,13 @@ def _freeze_row(row: NDArray[np.int16], free: F8, rising: F8, level: float) -> N
 
 
 @inner_kernel
-def _freeze_flows(dense: Any, row: Int, free: F8, rising: F8, level: float) -> None:
+def _freeze_flows(dense: Any, row_id: Int, free: F8, rising: F8, level: float) -> None:
     """Do what `_freeze_row` does, flow by flow."""
-    whole, slot_row, begin, stop, cells = dense[2], dense[6], dense[8], dense[9], dense[10]
-    for slot in range(whole[SLOT, row], whole[SLOT, row] + whole[USED, row]):
-        if slot_row[slot] == row:
-            for h in range(begin[slot], stop[slot]):
+    rows, slots, cells = dense[2], dense[6], dense[7]
+    for k in range(rows[row_id].slot, rows[row_id].slot + rows[row_id].used):
+        slot = slots[k]
+        if slot.row == row_id:
+            for h in range(slot.begin, slot.stop):
                 cell = cells[h]
                 share = float(cell.share)
                 free[cell.column] -= level * share
@@ -80,17 +64,13 @@ def _copy(source: F8, target: F8) -> None:
 
 
 @inner_kernel
-def _next_row(reals: F8, whole: I8, at: Int, ahead: Int) -> Int:
+def _next_row(free: F8, rising: F8, steps: Table, at: Int, ahead: Int) -> Int:
     """Return the lowest of the next few rows of the last filling's order; -1 if there is none."""
     column, seen = -1, 0
     for k in range(at, ahead):
-        other = whole[BEFORE, k]
-        rising = reals[OPEN, other]
-        if rising > 0.0:
-            if (
-                column < 0
-                or reals[FREE, other] * reals[OPEN, column] < reals[FREE, column] * rising
-            ):
+        other = steps[k].before
+        if rising[other] > 0.0:
+            if column < 0 or free[other] * rising[column] < free[column] * rising[other]:
                 column = other
             seen += 1
             if seen == LOOK_AHEAD:
@@ -99,7 +79,7 @@ def _next_row(reals: F8, whole: I8, at: Int, ahead: Int) -> Int:
 
 
 @inner_kernel
-def fill_rows(clock: Row, flows: Table, hops: Table, links: Table, dense: Any) -> Int:
+def fill_rows(clock: Row, flows: Table, hops: Table, dense: Any) -> Int:
     """Freeze rows in the order of their levels, from the last snapshot below all changes.
 
     The order of the last filling is tried first. A link that is passed over, although it would be
@@ -107,12 +87,12 @@ def fill_rows(clock: Row, flows: Table, hops: Table, links: Table, dense: Any) -
     such links at each snapshot, and to go back to the one before, one checked step at a time.
     Return the first step that was done anew.
     """
-    matrix, reals, whole, free_then, open_then = dense[:5]
-    free, rising, slack = reals[FREE], reals[OPEN], reals[SLACK]
+    matrix, columns, rows, steps, free_then, rising_then = dense[:6]
+    free, rising, slack = columns[FREE], columns[RISING], columns[SLACK]
     first: Int = min(clock.lowest, clock.steps) // STRIDE * STRIDE
     ahead = np.int64(0)
     for k in range(first, clock.steps):
-        whole[BEFORE, ahead] = whole[ORDER, k]
+        steps[ahead].before = steps[k].row
         ahead += 1
     step, end, at = first, clock.steps, np.int64(0)
     checked_to = first  # below this step each one is checked
@@ -121,14 +101,14 @@ def fill_rows(clock: Row, flows: Table, hops: Table, links: Table, dense: Any) -
     while True:
         if back:
             _copy(free_then[step // STRIDE], free)
-            _copy(open_then[step // STRIDE], rising)
+            _copy(rising_then[step // STRIDE], rising)
             for k in range(step, end):
-                whole[PLACE, whole[ORDER, k]] = UNPLACED
-            frozen = whole[FROZEN, step]
+                rows[steps[k].row].place = UNPLACED
+            frozen = steps[step].frozen
             last = 0.0
             if step > 0:
-                below = whole[ORDER, step - 1]
-                last = reals[LEVEL, below] if step == first else reals[NEW_LEVEL, below]
+                below = rows[steps[step - 1].row]
+                last = below.level if step == first else below.new_level
             at = np.int64(0)
             back = False
         elif step % STRIDE == 0 or frozen == clock.active:
@@ -140,13 +120,13 @@ def fill_rows(clock: Row, flows: Table, hops: Table, links: Table, dense: Any) -
                 continue
             if step % STRIDE == 0:
                 _copy(free, free_then[step // STRIDE])
-                _copy(rising, open_then[step // STRIDE])
-            whole[FROZEN, step] = frozen
+                _copy(rising, rising_then[step // STRIDE])
+            steps[step].frozen = frozen
         if frozen == clock.active:
             break
-        while at < ahead and rising[whole[BEFORE, at]] == 0.0:
+        while at < ahead and rising[steps[at].before] == 0.0:
             at += 1
-        column = int(_next_row(reals, whole, at, ahead))
+        column = int(_next_row(free, rising, steps, at, ahead))
         if column >= 0 and step < checked_to:
             level = free[column] / rising[column]
             column = -1 if _is_lower(free, rising, slack, level) > 0 else column
@@ -155,24 +135,24 @@ def fill_rows(clock: Row, flows: Table, hops: Table, links: Table, dense: Any) -
         level = max(last, free[column] / rising[column])
         if level <= last * (1.0 + SAME_LEVEL):
             level = last
-        if reals[OWN, column] != rising[column]:
+        row = rows[column]
+        if row.own != rising[column]:
             gather(clock, flows, hops, dense, column)
-        own = whole[MEMBERS, column]
-        frozen += own
-        if 100 * own + whole[USED, column] < len(free):  # in the time of one column of the matrix
+        frozen += row.members
+        if 100 * row.members + row.used < len(free):  # in the time of one column of the matrix
             _freeze_flows(dense, column, free, rising, level)
         else:
             _freeze_row(matrix[column], free, rising, level)
-        whole[PLACE, column] = step
-        whole[ORDER, step] = column
-        reals[NEW_LEVEL, column] = level
+        row.place = step
+        row.new_level = level
+        steps[step].row = column
         last = level
         step += 1
     for k in range(ahead):
-        column = whole[BEFORE, k]
-        if whole[PLACE, column] == UNPLACED:
-            reals[LEVEL, column] = 0.0
-            whole[END, column] = NEVER
+        row = rows[steps[k].before]
+        if row.place == UNPLACED:
+            row.level = 0.0
+            row.end_ps = NEVER
     clock.steps = step
     clock.touched += step - first
     return first

@@ -10,7 +10,7 @@ from .heaps import drop_top, sink_level
 from .row_clocks import hold_back_rows, reallocate_rows, unpack_rows
 from .row_events import end_rows_due, start_in_rows
 from .row_members import join_row, take_slots
-from .rows import END, LINK, MOVED, ORDER, PLACE, SLACK, SLOT, SLOT_END, SPARE_SLOTS, UNPLACED
+from .rows import SLACK, SPARE_SLOTS, UNPLACED
 from .starts import start_due
 from .state import (
     CLOCK_ROW,
@@ -31,50 +31,49 @@ def _build_rows(
     clock: Row, flows: Table, hops: Table, links: Table, lists: Table, levels: Table, dense: Any
 ) -> None:
     """Sort the active flows into rows by what holds them back, and the rows by level."""
-    _, reals, whole, free_then, open_then = dense[:5]
-    now, n, slots = clock.now, len(reals[0]), np.int64(0)
+    _, columns, rows, steps, free_then, rising_then = dense[:6]
+    n, slots_given = len(columns[SLACK]), np.int64(0)
     clock.crowd = clock.active
     clock.sums += 1
     for k in range(len(links)):
         links[k].column = -1
     for k in range(n):
         link_id = np.int64(k if n == len(links) - 1 else links[k].busy)
-        link = links[link_id]
+        link, row = links[link_id], rows[k]
         link.column = k
-        whole[LINK, k] = link_id
-        whole[PLACE, k] = UNPLACED
-        whole[END, k] = NEVER
-        whole[SLOT, k] = slots
-        slots += link.crowd + link.crowd // 2 + SPARE_SLOTS
-        whole[SLOT_END, k] = slots
-        reals[SLACK, k] = SAME_LEVEL * link.capacity
+        row.link = link_id
+        row.place = UNPLACED
+        row.end_ps = NEVER
+        row.slot = slots_given
+        slots_given += link.crowd + link.crowd // 2 + SPARE_SLOTS
+        row.slot_end = slots_given
+        columns[SLACK, k] = SAME_LEVEL * link.capacity
         free_then[0, k] = link.capacity
-        open_then[0, k] = 0.0
+        rising_then[0, k] = 0.0
         h = link.first_hop
         while h >= 0:
             hop = hops[h]
-            open_then[0, k] += hop.share
+            rising_then[0, k] += hop.share
             h = hop.next
     for k in range(clock.active):
         flow_id = np.int64(lists[k].active)
         flow = flows[flow_id]
         take_slots(flows, hops, links, dense, flow_id)
-        elapsed = float(now - flow.since_ps)
+        elapsed = float(clock.now - flow.since_ps)
         left = max(0.0, flow.left - flow.rate * elapsed / PS_PER_S)
-        row = np.int64(links[flow.stopped_by].column)
-        join_row(clock, flows, dense, flow_id, row, left)
-    rows: Int = np.int64(0)
+        join_row(clock, flows, dense, flow_id, np.int64(links[flow.stopped_by].column), left)
+    used: Int = np.int64(0)
     for k in range(n):
-        if whole[MOVED, k] != 0:
-            levels[rows].level = links[whole[LINK, k]].stop_level
-            levels[rows].of = k
-            rows += 1
-    for k in range((rows + 2) // 4 - 1, -1, -1):
-        sink_level(levels, k, rows)
-    clock.steps = rows
+        if rows[k].moved != 0:
+            levels[used].level = links[rows[k].link].stop_level
+            levels[used].of = k
+            used += 1
+    for k in range((used + 2) // 4 - 1, -1, -1):
+        sink_level(levels, k, used)
+    clock.steps = used
     for k in range(clock.steps):
-        whole[ORDER, k] = levels[0].of
-        rows = drop_top(levels, rows)
+        steps[k].row = levels[0].of
+        used = drop_top(levels, used)
     clock.lowest = 0
     clock.stale = 1
 
@@ -95,7 +94,7 @@ def work_dense(engine: tuple[Any, ...], dense: tuple[Any, ...], limit_ps: Int, u
         clock.wanted = 0
         _build_rows(clock, flows, hops, links, lists, levels, dense)
         clock.reallocations -= 1  # the same instant once more
-        reallocate_rows(clock, flows, hops, links, dense)
+        reallocate_rows(clock, flows, hops, dense)
     clock.reported = 0
     while True:
         due = clock.waiting > 0 and lists[0].waiting_ps <= clock.now
@@ -104,7 +103,7 @@ def work_dense(engine: tuple[Any, ...], dense: tuple[Any, ...], limit_ps: Int, u
         if clock.stale != 0 and not due:
             if clock.unfit != 0 or 2 * clock.active < clock.crowd:
                 break
-            reallocate_rows(clock, flows, hops, links, dense)
+            reallocate_rows(clock, flows, hops, dense)
         now = clock.next_end
         if clock.tolerance > 0 and now < NEVER:
             now = hold_back_rows(clock, lists, dense)

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from . import clearing, state
-from .rows import CELLS, REALS, SPARE_SLOTS, STRIDE, WHOLE, Dense
+from .rows import CELLS, COLUMNS, ROWS, SLOTS, SPARE_SLOTS, STEPS, STRIDE, Dense
 from .state import F8, PLACES, Engine
 
 CACHE_LINE = 64
@@ -74,15 +74,12 @@ def dense_tables(n: int, active_hops: int, hops: int) -> Dense:
     slots = active_hops + active_hops // 2 + SPARE_SLOTS * n
     return Dense(
         matrix=np.zeros((n, n), np.int16),
-        reals=np.zeros((REALS, n)),
-        whole=np.zeros((WHOLE, n + 1), np.int64),
+        columns=np.zeros((COLUMNS, n)),
+        rows=_rows(ROWS, n + 1),
+        steps=_rows(STEPS, n + 1),
         free=np.zeros((snapshots, n)),
-        open=np.zeros((snapshots, n)),
-        slot_hop=np.zeros(slots, np.int32),
-        slot_row=np.zeros(slots, np.int32),
-        slot_target=np.zeros(slots),
-        slot_begin=np.zeros(slots, np.int32),
-        slot_stop=np.zeros(slots, np.int32),
+        rising=np.zeros((snapshots, n)),
+        slots=_rows(SLOTS, slots),
         cells=_rows(CELLS, hops),
     )
 
