@@ -48,7 +48,7 @@ def replay(
         Examples
         --------
         >>> from ubnet.schedule import REDUCE
-    from ubnet.schedule_builder import ScheduleBuilder
+        >>> from ubnet.schedule_builder import ScheduleBuilder
         >>> builder = ScheduleBuilder("sum of two", 2, [3, 3, 0])
         >>> first = builder.add(0, 0, 0, 0, 0, 3)
         >>> _ = builder.add(1, 1, 0, 0, 0, 3, kind=REDUCE, after=first)
