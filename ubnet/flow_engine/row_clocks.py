@@ -27,7 +27,7 @@ def _find_first(hops: Table, slots: Table, row: Row, row_id: Int) -> None:
 @inner_kernel
 def reallocate_rows(clock: Row, flows: Table, hops: Table, dense: Any) -> None:
     """Fill the rows anew; set the clocks of those whose level changed; find the next end."""
-    rows, steps, slots = dense[2], dense[3], dense[6]
+    rows, steps, slots = dense[4], dense[6], dense[9]
     now = clock.now
     clock.reallocations += 1
     clock.stale = 0
@@ -61,7 +61,7 @@ def reallocate_rows(clock: Row, flows: Table, hops: Table, dense: Any) -> None:
 @inner_kernel
 def unpack_rows(clock: Row, flows: Table, lists: Table, blocks: Table, dense: Any) -> None:
     """Write each active flow's own rate, bytes left and end."""
-    rows = dense[2]
+    rows = dense[4]
     for k in range(clock.active):
         flow = flows[lists[k].active]
         if flow.row < 0:
@@ -80,7 +80,7 @@ def unpack_rows(clock: Row, flows: Table, lists: Table, blocks: Table, dense: An
 @inner_kernel
 def hold_back_rows(clock: Row, lists: Table, dense: Any) -> Int:
     """Do as `hold_back` does, with rows."""
-    rows, steps, slots = dense[2], dense[3], dense[6]
+    rows, steps, slots = dense[4], dense[6], dense[9]
     latest, last = latest_of(clock, lists), clock.next_end
     for k in range(clock.steps):
         row_id = steps[k].row

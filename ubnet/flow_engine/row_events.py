@@ -28,7 +28,7 @@ def end_rows_due(
     dense: Any,
 ) -> None:
     """End the flows whose time has come."""
-    rows, steps, rising_then, slots, cells = dense[2], dense[3], dense[5], dense[6], dense[7]
+    rows, place, steps, _, rising_then, slots, cells = dense[4:]
     n, now = np.int64(0), clock.now
     for k in range(clock.steps):
         row_id = steps[k].row
@@ -45,11 +45,11 @@ def end_rows_due(
     sort_ids(lists.batch, n)
     for k in range(n):
         flow_id = np.int64(lists[k].batch)
-        place = rows[flows[flow_id].row].place
-        clock.lowest = min(clock.lowest, place)
+        step = place[flows[flow_id].row]
+        clock.lowest = min(clock.lowest, step)
         for h in range(flows[flow_id].first_hop, flows[flow_id + 1].first_hop):
             cell = cells[h]
-            for snapshot in range(place // STRIDE + 1):
+            for snapshot in range(step // STRIDE + 1):
                 rising_then[snapshot, cell.column] -= cell.share
         leave_row(flows, dense, flow_id)
         give_slots_back(flows, dense, flow_id)
@@ -60,12 +60,12 @@ def end_rows_due(
 @inner_kernel
 def _lower(clock: Row, flows: Table, hops: Table, links: Table, dense: Any, flow_id: Int) -> None:
     """Lower `clock.lowest` to a snapshot before which one more flow fills none of its links."""
-    rows, steps, free_then, rising_then = dense[2:6]
+    rows, place, steps, free_then, rising_then = dense[4:9]
     snapshot = clock.lowest // STRIDE
     for h in range(flows[flow_id].first_hop, flows[flow_id + 1].first_hop):
         hop = hops[h]
         column = links[hop.link].column
-        snapshot = min(snapshot, rows[column].place // STRIDE)
+        snapshot = min(snapshot, place[column] // STRIDE)
         while snapshot > 0:
             level = rows[steps[snapshot * STRIDE - 1].row].level
             if free_then[snapshot, column] > level * (rising_then[snapshot, column] + hop.share):
@@ -79,7 +79,7 @@ def _are_fit(
     clock: Row, flows: Table, hops: Table, links: Table, lists: Table, dense: Any, n: Int
 ) -> bool:
     """Count the shares of flows that start; say whether they can be in rows, or `clock.unfit`."""
-    rows, rising_then = dense[2], dense[5]
+    rows, rising_then = dense[4], dense[8]
     for k in range(n):
         flow_id = np.int64(lists[k].batch)
         for h in range(flows[flow_id].first_hop, flows[flow_id + 1].first_hop):
@@ -89,7 +89,7 @@ def _are_fit(
             if column < 0:
                 clock.unfit = 1
                 continue
-            rising_then[0, column] += hop.share
+            rising_then[0, column] += int(hop.share)
             if rising_then[0, column] > MOST_SHARES:
                 clock.unfit = 1
             elif rows[column].slot + link.crowd > rows[column].slot_end and clock.unfit == 0:
@@ -106,7 +106,7 @@ def start_in_rows(
     """Put flows that start into rows, or say that they are unfit for it."""
     if not _are_fit(clock, flows, hops, links, lists, dense, n):
         return
-    rows, steps, rising_then = dense[2], dense[3], dense[5]
+    place, steps, rising_then = dense[5], dense[6], dense[8]
     for k in range(n):
         flow_id = np.int64(lists[k].batch)
         flow = flows[flow_id]
@@ -116,12 +116,11 @@ def start_in_rows(
             hop = hops[h]
             column = np.int64(links[hop.link].column)
             for snapshot in range(1, clock.lowest // STRIDE + 1):
-                rising_then[snapshot, column] += hop.share
-            if rows[column].place < rows[row_id].place:
+                rising_then[snapshot, column] += int(hop.share)
+            if place[column] < place[row_id]:
                 row_id = column
-        row = rows[row_id]
-        if row.place == UNPLACED:  # nothing there yet: into the order, at its end
-            row.place = clock.steps
+        if place[row_id] == UNPLACED:  # nothing there yet: into the order, at its end
+            place[row_id] = clock.steps
             steps[clock.steps].row = row_id
             clock.steps += 1
         take_slots(flows, hops, links, dense, flow_id)

@@ -8,14 +8,14 @@ from numpy.typing import NDArray
 from ubnet.jit import inner_kernel
 
 from .row_members import gather
-from .rows import FREE, RISING, SLACK, STRIDE, UNPLACED
-from .state import F8, NEVER, SAME_LEVEL, Int, Row, Table
+from .rows import STRIDE, UNPLACED
+from .state import F8, I4, NEVER, SAME_LEVEL, Int, Row, Table
 
 LOOK_AHEAD = 8  # rows of the last order that are compared for the next place
 
 
 @inner_kernel
-def _is_lower(free: F8, rising: F8, slack: F8, level: float) -> Int:
+def _is_lower(free: F8, rising: I4, slack: F8, level: float) -> Int:
     """Return how many links would be full below a level."""
     lower = 0
     for k in range(len(free)):
@@ -24,52 +24,50 @@ def _is_lower(free: F8, rising: F8, slack: F8, level: float) -> Int:
 
 
 @inner_kernel
-def _lowest(free: F8, rising: F8) -> Int:
+def _lowest(free: F8, rising: I4) -> Int:
     """Return the column with the lowest level; -1 where nothing rises any more."""
     best = -1
     for k in range(len(free)):
-        if rising[k] > 0.0 and (best < 0 or free[k] * rising[best] < free[best] * rising[k]):
+        if rising[k] > 0 and (best < 0 or free[k] * rising[best] < free[best] * rising[k]):
             best = k
     return best
 
 
 @inner_kernel
-def _freeze_row(row: NDArray[np.int16], free: F8, rising: F8, level: float) -> None:
+def _freeze_row(row: NDArray[np.int16], free: F8, rising: I4, level: float) -> None:
     """Take a row at a level out of all columns."""
     for k in range(len(free)):
-        count = float(row[k])
-        free[k] -= level * count
-        rising[k] -= count
+        free[k] -= level * float(row[k])
+        rising[k] -= row[k]
 
 
 @inner_kernel
-def _freeze_flows(dense: Any, row_id: Int, free: F8, rising: F8, level: float) -> None:
+def _freeze_flows(dense: Any, row_id: Int, free: F8, rising: I4, level: float) -> None:
     """Do what `_freeze_row` does, flow by flow."""
-    rows, slots, cells = dense[2], dense[6], dense[7]
+    rows, slots, cells = dense[4], dense[9], dense[10]
     for k in range(rows[row_id].slot, rows[row_id].slot + rows[row_id].used):
         slot = slots[k]
         if slot.row == row_id:
             for h in range(slot.begin, slot.stop):
                 cell = cells[h]
-                share = float(cell.share)
-                free[cell.column] -= level * share
-                rising[cell.column] -= share
+                free[cell.column] -= level * float(cell.share)
+                rising[cell.column] -= cell.share
 
 
 @inner_kernel
-def _copy(source: F8, target: F8) -> None:
+def _copy(source: NDArray[Any], target: NDArray[Any]) -> None:
     """Copy a row."""
     for k in range(len(source)):
         target[k] = source[k]
 
 
 @inner_kernel
-def _next_row(free: F8, rising: F8, steps: Table, at: Int, ahead: Int) -> Int:
+def _next_row(free: F8, rising: I4, steps: Table, at: Int, ahead: Int) -> Int:
     """Return the lowest of the next few rows of the last filling's order; -1 if there is none."""
     column, seen = -1, 0
     for k in range(at, ahead):
         other = steps[k].before
-        if rising[other] > 0.0:
+        if rising[other] > 0:
             if column < 0 or free[other] * rising[column] < free[column] * rising[other]:
                 column = other
             seen += 1
@@ -87,8 +85,7 @@ def fill_rows(clock: Row, flows: Table, hops: Table, dense: Any) -> Int:
     such links at each snapshot, and to go back to the one before, one checked step at a time.
     Return the first step that was done anew.
     """
-    matrix, columns, rows, steps, free_then, rising_then = dense[:6]
-    free, rising, slack = columns[FREE], columns[RISING], columns[SLACK]
+    matrix, free, rising, slack, rows, place, steps, free_then, rising_then = dense[:9]
     first: Int = min(clock.lowest, clock.steps) // STRIDE * STRIDE
     ahead = np.int64(0)
     for k in range(first, clock.steps):
@@ -103,7 +100,7 @@ def fill_rows(clock: Row, flows: Table, hops: Table, dense: Any) -> Int:
             _copy(free_then[step // STRIDE], free)
             _copy(rising_then[step // STRIDE], rising)
             for k in range(step, end):
-                rows[steps[k].row].place = UNPLACED
+                place[steps[k].row] = UNPLACED
             frozen = steps[step].frozen
             last = 0.0
             if step > 0:
@@ -124,7 +121,7 @@ def fill_rows(clock: Row, flows: Table, hops: Table, dense: Any) -> Int:
             steps[step].frozen = frozen
         if frozen == clock.active:
             break
-        while at < ahead and rising[steps[at].before] == 0.0:
+        while at < ahead and rising[steps[at].before] == 0:
             at += 1
         column = int(_next_row(free, rising, steps, at, ahead))
         if column >= 0 and step < checked_to:
@@ -143,16 +140,16 @@ def fill_rows(clock: Row, flows: Table, hops: Table, dense: Any) -> Int:
             _freeze_flows(dense, column, free, rising, level)
         else:
             _freeze_row(matrix[column], free, rising, level)
-        row.place = step
+        place[column] = step
         row.new_level = level
         steps[step].row = column
         last = level
         step += 1
     for k in range(ahead):
-        row = rows[steps[k].before]
-        if row.place == UNPLACED:
-            row.level = 0.0
-            row.end_ps = NEVER
+        row_id = steps[k].before
+        if place[row_id] == UNPLACED:
+            rows[row_id].level = 0.0
+            rows[row_id].end_ps = NEVER
     clock.steps = step
     clock.touched += step - first
     return first

@@ -10,7 +10,7 @@ from .heaps import drop_top, sink_level
 from .row_clocks import hold_back_rows, reallocate_rows, unpack_rows
 from .row_events import end_rows_due, start_in_rows
 from .row_members import join_row, take_slots
-from .rows import SLACK, SPARE_SLOTS, UNPLACED
+from .rows import SPARE_SLOTS, UNPLACED
 from .starts import start_due
 from .state import (
     CLOCK_ROW,
@@ -31,8 +31,8 @@ def _build_rows(
     clock: Row, flows: Table, hops: Table, links: Table, lists: Table, levels: Table, dense: Any
 ) -> None:
     """Sort the active flows into rows by what holds them back, and the rows by level."""
-    _, columns, rows, steps, free_then, rising_then = dense[:6]
-    n, slots_given = len(columns[SLACK]), np.int64(0)
+    _, _, _, slack, rows, place, steps, free_then, rising_then = dense[:9]
+    n, slots_given = len(slack), np.int64(0)
     clock.crowd = clock.active
     clock.sums += 1
     for k in range(len(links)):
@@ -42,18 +42,18 @@ def _build_rows(
         link, row = links[link_id], rows[k]
         link.column = k
         row.link = link_id
-        row.place = UNPLACED
+        place[k] = UNPLACED
         row.end_ps = NEVER
         row.slot = slots_given
         slots_given += link.crowd + link.crowd // 2 + SPARE_SLOTS
         row.slot_end = slots_given
-        columns[SLACK, k] = SAME_LEVEL * link.capacity
+        slack[k] = SAME_LEVEL * link.capacity
         free_then[0, k] = link.capacity
-        rising_then[0, k] = 0.0
+        rising_then[0, k] = 0
         h = link.first_hop
         while h >= 0:
             hop = hops[h]
-            rising_then[0, k] += hop.share
+            rising_then[0, k] += int(hop.share)
             h = hop.next
     for k in range(clock.active):
         flow_id = np.int64(lists[k].active)

@@ -13,7 +13,7 @@ from .state import Int, Row, Table
 @inner_kernel
 def take_slots(flows: Table, hops: Table, links: Table, dense: Any, flow_id: Int) -> None:
     """Give a flow a slot on each of its links."""
-    rows, slots, cells = dense[2], dense[6], dense[7]
+    rows, slots, cells = dense[4], dense[9], dense[10]
     begin, stop = flows[flow_id].first_hop, flows[flow_id + 1].first_hop
     for h in range(begin, stop):
         hop, cell = hops[h], cells[h]
@@ -33,7 +33,7 @@ def take_slots(flows: Table, hops: Table, links: Table, dense: Any, flow_id: Int
 @inner_kernel
 def give_slots_back(flows: Table, dense: Any, flow_id: Int) -> None:
     """Let the last slot of each of a flow's links take the place of its own."""
-    rows, slots, cells = dense[2], dense[6], dense[7]
+    rows, slots, cells = dense[4], dense[9], dense[10]
     for h in range(flows[flow_id].first_hop, flows[flow_id + 1].first_hop):
         cell = cells[h]
         its = rows[cell.column]
@@ -45,7 +45,7 @@ def give_slots_back(flows: Table, dense: Any, flow_id: Int) -> None:
 @inner_kernel
 def join_row(clock: Row, flows: Table, dense: Any, flow_id: Int, row_id: Int, left: float) -> None:
     """Put a flow with some bytes left into a row."""
-    matrix, rows, slots, cells = dense[0], dense[2], dense[6], dense[7]
+    matrix, rows, slots, cells = dense[0], dense[4], dense[9], dense[10]
     flow, row = flows[flow_id], rows[row_id]
     if row.members == 0:
         row.served = 0.0
@@ -74,7 +74,7 @@ def join_row(clock: Row, flows: Table, dense: Any, flow_id: Int, row_id: Int, le
 @inner_kernel
 def leave_row(flows: Table, dense: Any, flow_id: Int) -> None:
     """Take a flow out of its row."""
-    matrix, rows, cells = dense[0], dense[2], dense[7]
+    matrix, rows, cells = dense[0], dense[4], dense[10]
     row_id = np.int64(flows[flow_id].row)
     row = rows[row_id]
     row.moved = 1
@@ -92,11 +92,16 @@ def leave_row(flows: Table, dense: Any, flow_id: Int) -> None:
 @inner_kernel
 def gather(clock: Row, flows: Table, hops: Table, dense: Any, column: Int) -> None:
     """Move the rising flows of a link that are in other rows to its own."""
-    rows, slots = dense[2], dense[6]
-    for k in range(rows[column].slot, rows[column].slot + rows[column].used):
+    rising, rows, place, slots, cells = dense[2], dense[4], dense[5], dense[9], dense[10]
+    its = rows[column]
+    missing = rising[column] - its.own
+    for k in range(its.slot, its.slot + its.used):
+        if missing == 0:
+            break
         slot = slots[k]
-        if slot.row != column and rows[slot.row].place == UNPLACED:
+        if slot.row != column and place[slot.row] == UNPLACED:
             clock.touched += 1
+            missing -= cells[slot.hop].share
             flow_id = np.int64(hops[slot.hop].flow)
             left = flows[flow_id].target - read_clock(rows[slot.row], clock.now)
             leave_row(flows, dense, flow_id)

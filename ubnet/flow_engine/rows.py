@@ -12,16 +12,10 @@ from numpy.typing import NDArray
 
 from ubnet.jit import inner_kernel
 
-from .state import F8, NEVER, PS_PER_S, ROUND_UP, Int, Row, Table
-
-# Lines of `columns`, a place for each link.
-FREE = 0
-RISING = 1  # shares of the flows that rise
-SLACK = 2
-COLUMNS = 3
+from .state import F8, I4, NEVER, PS_PER_S, ROUND_UP, Int, Row, Table
 
 SPARE_SLOTS = 16  # of a link, for flows that start
-STRIDE = 16  # steps between snapshots of FREE and RISING
+STRIDE = 16  # steps between snapshots of `free` and `rising`
 UNPLACED = 1 << 30
 ROWS = [  # of each link: its row, and its slots
     ("level", "f8"),
@@ -29,13 +23,12 @@ ROWS = [  # of each link: its row, and its slots
     ("served", "f8"),  # the row's clock at `since_ps`, and what rounding lost of it
     ("served_low", "f8"),
     ("target", "f8"),  # of the row's first flow to end
-    ("own", "f8"),  # the matrix's diagonal: what the row's flows have of the link
     ("since_ps", "i8"),
     ("end_ps", "i8"),
     ("first", "i4"),  # the row's first flow to end, or -1: to be looked for
     ("moved", "i4"),  # 1: flows have come or gone
-    ("members", "i4"),  # its flows
-    ("place", "i4"),  # its step, or UNPLACED
+    ("members", "i4"),  # its flows, and their shares of the link: the diagonal of the matrix
+    ("own", "i4"),
     ("link", "i4"),
     ("slot", "i4"),  # the link's first slot, how many are used, and where those of the next begin
     ("used", "i4"),
@@ -60,11 +53,14 @@ class Dense(NamedTuple):
     """The tables of the dense regime."""
 
     matrix: NDArray[np.int16]
-    columns: F8
+    free: F8  # of each link: what its frozen flows leave
+    rising: I4  # shares of the other flows
+    slack: F8  # what counts as nothing
     rows: Table
+    place: I4  # the step of each row, or UNPLACED
     steps: Table
-    free: F8  # snapshots
-    rising: F8
+    free_then: F8  # snapshots
+    rising_then: I4
     slots: Table
     cells: Table  # of each hop
 

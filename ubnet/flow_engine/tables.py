@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from . import clearing, state
-from .rows import CELLS, COLUMNS, ROWS, SLOTS, SPARE_SLOTS, STEPS, STRIDE, Dense
+from .rows import CELLS, ROWS, SLOTS, SPARE_SLOTS, STEPS, STRIDE, Dense
 from .state import F8, PLACES, Engine
 
 CACHE_LINE = 64
@@ -74,11 +74,14 @@ def dense_tables(n: int, active_hops: int, hops: int) -> Dense:
     slots = active_hops + active_hops // 2 + SPARE_SLOTS * n
     return Dense(
         matrix=np.zeros((n, n), np.int16),
-        columns=np.zeros((COLUMNS, n)),
+        free=np.zeros(n),
+        rising=np.zeros(n, np.int32),
+        slack=np.zeros(n),
         rows=_rows(ROWS, n + 1),
+        place=np.zeros(n + 1, np.int32),
         steps=_rows(STEPS, n + 1),
-        free=np.zeros((snapshots, n)),
-        rising=np.zeros((snapshots, n)),
+        free_then=np.zeros((snapshots, n)),
+        rising_then=np.zeros((snapshots, n), np.int32),
         slots=_rows(SLOTS, slots),
         cells=_rows(CELLS, hops),
     )
