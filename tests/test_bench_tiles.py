@@ -8,17 +8,19 @@ import pytest
 from ubnet.arena import Arena
 from ubnet.cli.expected import Call, fill_inputs, uneven_parts, wrong_elements
 from ubnet.cli.inputs import Numbers
+from ubnet.cli.tile_memory import TileMemory
 from ubnet.cli.tiles import (
     MANY_OPERATIONS,
     _by_unit,
+    _uncrossed,
     common_unit,
-    largest_tile,
     tiles,
 )
 from ubnet.collectives.build import build
 from ubnet.collectives.registry import OPERATIONS
 from ubnet.schedule import JOIN, OUTPUT
 
+BEHIND = [(9, 10), (10, 11), (11, 12)]
 CASES = [(o.name, a) for o in OPERATIONS.values() for a in o.algorithms if o.name != "barrier"]
 
 
@@ -38,7 +40,7 @@ def run(schedule, call, limit):
     for tile in tiles(schedule, 4, limit):
         arena = Arena(tile.sizes, "float32")
         fill_inputs(tile, arena, numbers)
-        tile.run(arena)
+        tile.moves(arena).run(arena)
         wrong += wrong_elements(call, tile, arena, numbers)
         checked += int(tile.sizes[:, OUTPUT].sum())
         parts += 1
@@ -68,7 +70,7 @@ def test_by_unit_is_right_wherever_there_is_one(op, algorithm):
     for tile in _by_unit(schedule, moving, 3, unit):
         arena = Arena(tile.sizes, "float32")
         fill_inputs(tile, arena, numbers)
-        tile.run(arena)
+        tile.moves(arena).run(arena)
         wrong += wrong_elements(call, tile, arena, numbers)
         checked += int(tile.sizes[:, OUTPUT].sum())
     assert (wrong, checked) == (0, int(schedule.sizes[:, OUTPUT].sum()))
@@ -82,8 +84,41 @@ def test_tiles_are_small(op, algorithm):
     schedule, call = make(op, algorithm, 8, 1000, 0)
     whole = int(schedule.sizes.sum()) * 4
     limit = whole // (8 * MANY_OPERATIONS if algorithm == "hierarchical" else 8)
-    assert largest_tile(schedule, 4, limit) < whole // 4
+    assert int(next(tiles(schedule, 4, limit)).sizes.sum()) * 4 < whole // 4
     assert run(schedule, call, limit)[1] == 8
+
+
+@pytest.mark.parametrize("count", [100, 1000, 1001])
+def test_stages_that_stay_within_a_share_of_the_buffers_are_cut_between_shares(count):
+    schedule, call = make("all_reduce", "hierarchical", 24, count, 0)
+    whole = int(schedule.sizes.sum()) * 4
+    limit = whole // MANY_OPERATIONS
+    largest = next(tiles(schedule, 4, limit))
+    assert int(largest.sizes.sum()) * 4 < whole // 4
+    wrong, parts, checked = run(schedule, call, limit)
+    assert (wrong, checked) == (0, 24 * count)
+    assert parts > 2
+
+
+def test_pieces_hold_whole_what_belongs_together():
+    first, end = np.array([7, 0, 2]), np.array([9, 3, 5])
+    assert list(_uncrossed(first, end, 12, 1)) == [(0, 5), (5, 6), (6, 7), (7, 9), *BEHIND]
+    assert list(_uncrossed(first, end, 12, 4)) == [(0, 5), (5, 9), (9, 12)]
+    nothing = np.zeros(0, np.int64)
+    assert list(_uncrossed(nothing, nothing, 5, 2)) == [(0, 2), (2, 4), (4, 5)]
+
+
+def test_tiles_that_do_the_same_are_prepared_once():
+    schedule, call = make("all_to_all", "hierarchical", 8, 1000, 0)
+    limit = int(schedule.sizes.sum()) * 4 // (8 * MANY_OPERATIONS)
+    some = list(tiles(schedule, 4, limit))
+    assert len({id(tile.operations) for tile in some}) == 1 < len(some)
+    numbers, memory = Numbers.for_sums(3, np.dtype("float32"), 8), TileMemory("float32")
+    for tile in some:
+        memory.run(tile, numbers)
+        assert wrong_elements(call, tile, memory.arena, numbers) == 0
+    memory.run(replace(some[0], operations=tuple(c[1:] for c in some[0].operations)), numbers)
+    assert wrong_elements(call, some[0], memory.arena, numbers) > 0
 
 
 def test_inputs_that_are_only_copied_stand_in_the_output():
@@ -101,7 +136,7 @@ def broken(op, algorithm, ops=slice(None)):
     tile = replace(tile, operations=tuple(column[ops] for column in tile.operations))
     arena = Arena(tile.sizes, "float32")
     fill_inputs(tile, arena, numbers)
-    tile.run(arena)
+    tile.moves(arena).run(arena)
     return call, tile, arena, numbers
 
 

@@ -1,5 +1,6 @@
 """Bad input: one clear line on stderr and status 2; how a command ends otherwise."""
 
+import gc
 import json
 import os
 import pty
@@ -7,11 +8,13 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import contextmanager
 from errno import ENOSPC
 
 import pytest
 
 from ubnet.cli.main import run_command
+from ubnet.garbage import seldom_collected
 
 BAD = {
     "bench alltoall --fabric nope": ["no fabric 'nope'", "cloudmatrix384"],
@@ -122,7 +125,7 @@ def test_help_at_every_level(capsys):
 
 
 def test_wrong_results_end_with_status_1(monkeypatch, capsys):
-    monkeypatch.setattr("ubnet.cli.tiles.replay_at", lambda *columns: None)
+    monkeypatch.setattr("ubnet.replay.Moves.run", lambda *columns: None)
     assert run_command(["bench", "alltoall", "--ranks", "4", "--sizes", "1KiB", "--json"]) == 1
     out, err = capsys.readouterr()
     assert '"wrong": 1024' in out
@@ -236,6 +239,22 @@ def test_a_reader_that_closes_early_leaves_status_0(line, tmp_path):
     script = f"set -o pipefail; {command} | head -c 1"
     done = subprocess.run(["bash", "-c", script], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_command_leaves_the_look_for_garbage_as_it_was(monkeypatch, capsys):
+    seen = []
+
+    @contextmanager
+    def seldom():
+        seen.append(gc.get_threshold())
+        with seldom_collected():
+            yield
+
+    monkeypatch.setattr("ubnet.cli.main.seldom_collected", seldom)
+    before = gc.get_threshold()
+    assert run_command(["topo", "list"]) == run_command(["run", "--help"]) == 0
+    assert seen == [before]  # a program sees to its own
+    assert gc.get_threshold() == before
 
 
 def test_help_comes_at_once():

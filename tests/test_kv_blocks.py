@@ -12,6 +12,7 @@ from ubnet.kv.blocks import BlockList, as_bytes
 from ubnet.kv.cache import PagedCache, prompt_blocks
 from ubnet.kv.checksum import checksum, count_unequal
 from ubnet.kv.copying import copy_blocks
+from ubnet.kv.delivery import Delivery, Parcel, deliver
 from ubnet.kv.model import DEEPSEEK_R1, LLAMA_3_1_70B, KVModel
 
 SMALL = KVModel("small", layers=3, heads=2, parts=(3, 2), itemsize=1)
@@ -123,6 +124,31 @@ def test_a_block_beyond_its_memory_is_refused_naming_what_it_needs():
         blocks.check(9, 8)
     with pytest.raises(CapacityExceeded, match=r"of the target, which has 7 .* at least 8 bytes"):
         blocks.check(10, 7)
+
+
+def test_a_delivery_in_parts_is_that_of_the_whole():
+    source, target = np.arange(64, dtype=np.uint8), np.zeros(64, dtype=np.uint8)
+    rows = [(40, 0, 8), (48, 8, 2), (3, 20, 5), (0, 30, 0), (10, 50, 4)]
+
+    def carried(some, before=None):
+        blocks = BlockList(some)
+        return deliver([Parcel(blocks, blocks.merged(), source, target)], before)
+
+    for cut in range(len(rows) + 1):
+        assert carried(rows[cut:], carried(rows[:cut])) == carried(rows)
+    assert carried(rows).checksum_ok
+    # What was wrong before stays wrong, in the checksum, too.
+    wrong = carried(rows, Delivery((7,), (8,), 2))
+    assert (wrong.wrong, wrong.checksum_ok) == (2, False)
+
+
+@given(block_lists())
+def test_neighbours_in_the_list_are_joined_and_keep_their_order(rows):
+    blocks, memory = BlockList(rows), np.arange(200, dtype=np.uint8)
+    joined = blocks.joined()
+    assert len(joined) <= len(blocks)
+    assert checksum(joined.sources(memory)) == checksum(blocks.sources(memory))
+    assert checksum(joined.targets(memory)) == checksum(blocks.targets(memory))
 
 
 def test_memory_of_any_type_is_taken_where_it_is_contiguous():

@@ -20,6 +20,9 @@ from ubnet.kv import (
     transfer,
     transfer_prompt,
 )
+from ubnet.kv.cache import PagedCache, prompt_blocks
+from ubnet.kv.checksum import checksum
+from ubnet.kv.model import KVModel
 
 PROMPT = DEEPSEEK_R1.prompt_bytes(4096)
 ROCE_RATE = 25e9 * 4096 / 4178
@@ -95,6 +98,21 @@ def test_every_token_arrives_in_pages_in_a_row_and_anywhere(fabric, tokens, scat
     assert result.delivery.sent == result.delivery.received
     assert (result.delivery.sent[0] == 0) is (tokens == 0)
     assert result.messages <= result.blocks == 61 * -(-tokens // 16)
+
+
+@pytest.mark.parametrize("scattered", [False, True])
+def test_layer_by_layer_is_what_the_whole_cache_holds(fabric, scattered):
+    model, tokens, seed = KVModel("odd", layers=3, heads=1, parts=(5,), itemsize=1), 77, 4
+    result = transfer_prompt(
+        fabric, model=model, tokens=tokens, page_tokens=7, scattered=scattered, seed=seed
+    )
+    rng, cache = np.random.default_rng(seed), PagedCache(model, 12, 7)
+    tables = [rng.permutation(11) if scattered else np.arange(11) for _ in range(2)]
+    blocks = prompt_blocks(cache, tables[0] + 1, cache, tables[1] + 1, tokens)
+    words = (int(rng.integers(2**32)) + np.arange(cache.nbytes // 8 + 1)).astype(np.uint64)
+    source = (words * np.uint64(0x9E3779B97F4A7C15)).view(np.uint8)
+    assert result.delivery.sent == (checksum(blocks.sources(source)),)
+    assert (result.blocks, result.nbytes) == (len(blocks), blocks.nbytes)
 
 
 def test_scattered_pages_pay_a_posting_each(fabric):

@@ -1,4 +1,4 @@
-"""How often Python looks for garbage while ranks run."""
+"""How often Python looks for garbage while ranks run, or a command does."""
 
 import gc
 from collections.abc import Iterator
@@ -6,7 +6,8 @@ from contextlib import contextmanager
 
 SELDOM = 100_000
 """New objects before Python looks among them for cycles that nobody needs; its own 700 would be
-reached by every few messages, and each look goes over what hundreds of suspended ranks hold."""
+reached by every few messages, and each look goes over what hundreds of suspended ranks hold, or
+over all that was imported."""
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from ubnet.operation import COPY, JOIN, REDUCE_LEFT
 from ubnet.reductions import Combine, Reduction, reduction
 from ubnet.schedule import Schedule
 
-__all__ = ["Arena", "Moves", "moves_of", "replay", "replay_at"]
+__all__ = ["Arena", "Moves", "moves_at", "moves_of", "replay", "replay_at"]
 
 Ints = NDArray[np.int64]
 Array = NDArray[Any]
@@ -29,36 +29,36 @@ def replay(
 ) -> None:
     """Run the operations of a schedule in the order of their numbers, or those given in order.
 
-        Parameters
-        ----------
-        schedule : Schedule
-            What to do.
-        arena : Arena
-            The memory; its buffers may be larger than the schedule says.
-        reduce : str or callable
-            The name of a reduction (`ubnet.reductions.REDUCTIONS`) or ``f(left, right) -> array``.
-        ops : array_like of int, optional
-            The operations to run; both ranks of each must be held by the arena.
+    Parameters
+    ----------
+    schedule : Schedule
+        What to do.
+    arena : Arena
+        The memory; its buffers may be larger than the schedule says.
+    reduce : str or callable
+        The name of a reduction (`ubnet.reductions.REDUCTIONS`) or ``f(left, right) -> array``.
+    ops : array_like of int, optional
+        The operations to run; both ranks of each must be held by the arena.
 
-        Raises
-        ------
-        ScheduleError
-            If the arena is too small for the schedule or lacks a rank.
+    Raises
+    ------
+    ScheduleError
+        If the arena is too small for the schedule or lacks a rank.
 
-        Examples
-        --------
-        >>> from ubnet.schedule import REDUCE
-        >>> from ubnet.schedule_builder import ScheduleBuilder
-        >>> builder = ScheduleBuilder("sum of two", 2, [3, 3, 0])
-        >>> first = builder.add(0, 0, 0, 0, 0, 3)
-        >>> _ = builder.add(1, 1, 0, 0, 0, 3, kind=REDUCE, after=first)
-        >>> schedule = builder.build()
-        >>> arena = Arena(schedule.sizes, "int32")
-        >>> arena.input(0)[:] = [1, 2, 3]
-        >>> arena.input(1)[:] = 10
-        >>> replay(schedule, arena)
-        >>> arena.output(0).tolist()
-        [11, 12, 13]
+    Examples
+    --------
+    >>> from ubnet.schedule import REDUCE
+    >>> from ubnet.schedule_builder import ScheduleBuilder
+    >>> builder = ScheduleBuilder("sum of two", 2, [3, 3, 0])
+    >>> first = builder.add(0, 0, 0, 0, 0, 3)
+    >>> _ = builder.add(1, 1, 0, 0, 0, 3, kind=REDUCE, after=first)
+    >>> schedule = builder.build()
+    >>> arena = Arena(schedule.sizes, "int32")
+    >>> arena.input(0)[:] = [1, 2, 3]
+    >>> arena.input(1)[:] = 10
+    >>> replay(schedule, arena)
+    >>> arena.output(0).tolist()
+    [11, 12, 13]
     """
     moves_of(schedule, arena, ops).run(arena, reduce)
 
@@ -76,7 +76,7 @@ class Moves:
 
     runs: list[tuple[bool, NDArray[np.int8], Ints, Ints, Ints]]
 
-    def run(self, arena: Arena, reduce: str | Combine) -> None:
+    def run(self, arena: Arena, reduce: str | Combine = "sum") -> None:
         """Run them in an arena of the shape that they were made for."""
         octets = arena.flat.view(np.uint8)
         reduces = any(not copies for copies, *_ in self.runs)
@@ -127,7 +127,21 @@ def replay_at(
     """Run copies and reductions between places of an arena, one after another.
 
     This is `replay` without ranks: a source may lie in the staging area, where data of ranks that
-    another process holds has been received.
+    another process holds has been received. Parameters and errors are those of `moves_at`, and
+    ``reduce`` is as for `replay`.
+
+    Raises
+    ------
+    OptionError
+        If the reduction does not exist or has no meaning for the arena's type.
+    """
+    moves_at(arena, kind, src_offset, dst_offset, count).run(arena, reduce)
+
+
+def moves_at(
+    arena: Arena, kind: NDArray[np.int8], src_offset: Ints, dst_offset: Ints, count: Ints
+) -> Moves:
+    """Return what `replay_at` runs.
 
     Parameters
     ----------
@@ -137,25 +151,21 @@ def replay_at(
         COPY, REDUCE or REDUCE_LEFT.
     src_offset, dst_offset, count : ndarray of int64, shape (n,)
         Elements of ``arena.flat``.
-    reduce : str or callable
-        As for `replay`.
 
     Raises
     ------
     ScheduleError
         If a range leaves the arena.
-    OptionError
-        If the reduction does not exist or has no meaning for the arena's type.
     """
     if not len(kind):
-        return
+        return Moves([])
     ends = np.maximum(src_offset, dst_offset) + count
     if min(src_offset.min(), dst_offset.min()) < 0 or ends.max() > len(arena.flat):
         raise ScheduleError(
             f"an operation leaves the {len(arena.flat)} elements of {arena!r}; offsets come from "
             f"Arena.offsets and Arena.reserve_staging"
         )
-    _in_runs(arena, kind, src_offset, dst_offset, count).run(arena, reduce)
+    return _in_runs(arena, kind, src_offset, dst_offset, count)
 
 
 def _in_runs(

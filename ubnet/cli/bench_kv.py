@@ -1,6 +1,7 @@
 """``ubnet bench kv``: the KV cache of a prompt from a prefill die to a decode die."""
 
 from dataclasses import dataclass, fields
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -87,7 +88,9 @@ def kv(
         header, as_json=as_json, plot=plot, where=ways[0].fabric.name, fabric=ways[0].fabric
     )
     for count in tokens:
-        real = moves_bytes(payload, 2 * each.prompt_bytes(count), f"kv of {count} tokens")
+        layer = partial(int, 2 * each.bytes_per_layer * count)
+        need = 2 * each.prompt_bytes(count)
+        real = moves_bytes(payload, need, f"kv of {count} tokens", least=layer)
         for way in ways:
             results.add(kv_row(way, prompt, count, real=real))
     results.close()

@@ -65,8 +65,9 @@ def overview(*, as_json: bool, seed: int) -> None:
     auto = ways["auto"]
     # The longest first, so that the cores end together; rows come in the order of the screen.
     first = _collective_jobs(auto, seed)
-    p2p, kv = partial(_p2p_rows, ways, seed), partial(_kv_rows, ways, seed)
-    with run_ahead([*first, p2p, *_moe_jobs(auto, seed), kv, *_large_moe_jobs(auto, seed)]) as done:
+    p2p, kv = partial(_p2p_rows, ways, seed), _kv_jobs(ways, seed)
+    others = [*_moe_jobs(auto, seed), *kv, *_large_moe_jobs(auto, seed)]
+    with run_ahead([*first, p2p, *others]) as done:
         screen = [done[len(first)], *done[: len(first)], *done[len(first) + 1 :]]
         for rows in progress(screen, "ubnet bench", as_json=as_json):
             for row in rows.result():
@@ -125,9 +126,11 @@ def _large_moe_jobs(way: Way, seed: int) -> list[Job]:
     return [partial(by_size_only, op) for op in (DISPATCH, COMBINE)]
 
 
-def _kv_rows(ways: dict[str, Way], seed: int) -> list[Row]:
-    # One after the other: each takes half a gigabyte.
-    return [kv_row(ways[name], Prompt(seed=seed), KV_TOKENS, real=True) for name in KV_WAYS]
+def _kv_jobs(ways: dict[str, Way], seed: int) -> list[Job]:
+    def run(name: str) -> list[Row]:
+        return [kv_row(ways[name], Prompt(seed=seed), KV_TOKENS, real=True)]
+
+    return [partial(run, name) for name in KV_WAYS]
 
 
 @dataclass(frozen=True, slots=True)

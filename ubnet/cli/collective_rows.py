@@ -2,24 +2,25 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ubnet.arena import Arena
-from ubnet.cli.expected import Call, fill_inputs, uneven_parts, wrong_elements
+from ubnet.cli.expected import Call, uneven_parts, wrong_elements
 from ubnet.cli.in_place_run import MOST_BYTES, wrong_in_place
 from ubnet.cli.inputs import Numbers, bench_dtype
 from ubnet.cli.memory import moves_bytes
 from ubnet.cli.notes import WITHOUT_BYTES, long_work
 from ubnet.cli.options import Way
 from ubnet.cli.sizes import note_empty
-from ubnet.cli.tiles import largest_tile, tiles
+from ubnet.cli.tile_memory import TileMemory
+from ubnet.cli.tiles import Tile, tiles
 from ubnet.collectives.build import build
 from ubnet.collectives.registry import OPERATIONS, Operation
 from ubnet.msccl_reader import scaled
-from ubnet.operation import OUTPUT, SCRATCH
+from ubnet.operation import OUTPUT
 from ubnet.report.row import Row
 from ubnet.schedule import Schedule
 from ubnet.timing import time_schedule
@@ -40,7 +41,7 @@ class Collectives:
         Seed of the numbers, root of rooted operations, chunks of a block.
     given : Schedule or None
         The schedule to take, with one element a chunk, in place of one of our own.
-    unused : list of Arena
+    unused : list of TileMemory
         Memory that no row uses now.
     """
 
@@ -51,7 +52,7 @@ class Collectives:
     root: int = 0
     chunks: int = 1
     given: Schedule | None = None
-    unused: list[Arena] = field(default_factory=list, repr=False)
+    unused: list[TileMemory] = field(default_factory=list, repr=False)
 
     def row(self, way: Way, operation: Operation, algorithm: str, size: int) -> Row:
         """Build, time, run and check one operation, and return its row.
@@ -160,34 +161,32 @@ class Collectives:
     def _wrong(self, call: Call, schedule: Schedule) -> int | None:
         """Run the schedule on real bytes, where they fit, and count what is wrong."""
         dtype = bench_dtype(self.dtype)
-        elements = int(schedule.sizes.sum())
         size = format_size(call.count * dtype.itemsize)
         what = f"{schedule.name} on {call.ranks} ranks, {size} each"
-        if not moves_bytes(
-            self.payload,
-            elements * dtype.itemsize,
-            what,
-            least=largest_tile(schedule, dtype.itemsize),
-        ):
+        parts = tiles(schedule, dtype.itemsize)
+        begun: list[Tile] = []
+
+        def largest() -> int:
+            begun.append(next(parts))
+            return int(begun[0].sizes.sum()) * dtype.itemsize
+
+        need = int(schedule.sizes.sum()) * dtype.itemsize
+        if not moves_bytes(self.payload, need, what, least=largest):
             return None
         numbers = Numbers.for_sums(self.seed, dtype, call.ranks)
-        wrong, arena, checked = 0, self._take_unused(), 0
+        wrong, checked, memory = 0, 0, self._take_unused()
         with long_work(f"moving {call.op} of {size}", WITHOUT_BYTES) as show:
-            for tile in tiles(schedule, dtype.itemsize):
-                arena = Arena(tile.sizes, dtype, instead=arena)
-                arena.clear(*([SCRATCH] if tile.in_place else [OUTPUT, SCRATCH]))
-                fill_inputs(tile, arena, numbers)
-                tile.run(arena)
-                wrong += wrong_elements(call, tile, arena, numbers)
+            for tile in chain(begun, parts):
+                memory.run(tile, numbers)
+                wrong += wrong_elements(call, tile, memory.arena, numbers)
                 checked += int(tile.sizes[:, OUTPUT].sum())
                 show(checked / max(int(schedule.sizes[:, OUTPUT].sum()), 1))
-        if arena is not None:
-            self.unused.append(arena)
+        self.unused.append(memory)
         return wrong
 
-    def _take_unused(self) -> Arena | None:
+    def _take_unused(self) -> TileMemory:
         """Return memory that no row uses now, for this row alone."""
         try:
             return self.unused.pop()
         except IndexError:
-            return None
+            return TileMemory(bench_dtype(self.dtype))

@@ -37,16 +37,12 @@ class Parts:
         return Parts(start - begin, self.source, self.first + (start - self.at), end - start)
 
     def of_units(self, place: int, width: int, unit: int) -> "Parts":
-        """Return `width` elements of every unit of it, from `place` within the unit on."""
-        units = self.count // unit
-        part = np.repeat(np.arange(len(units)), units)
-        number = np.arange(len(part)) - np.repeat(np.cumsum(units) - units, units)
-        return Parts(
-            (self.at[part] // unit + number) * width,
-            self.source[part],
-            self.first[part] + number * unit + place,
-            np.full(len(part), width),
-        )
+        """Return `width` elements of every unit of it, from `place` within the unit on.
+
+        Those of the units of one part stand one behind the other.
+        """
+        at, count = self.at // unit * width, self.count // unit * width
+        return Parts(at, self.source, self.first + place, count)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +130,8 @@ def wrong_elements(call: Call, tile: Tile, arena: Outputs, numbers: Numbers) -> 
             parts = parts.of_units(first, window.width, window.unit)
         else:
             parts = parts.within(first, len(output))
-        wrong += numbers.wrong_moved(output, parts.at, parts.source, parts.first, parts.count)
+        columns = parts.at, parts.source, parts.first, parts.count
+        wrong += numbers.wrong_moved(output, *columns, window.width, window.unit)
     return wrong
 
 

@@ -71,5 +71,5 @@ def wrong_in_place(call: Call, schedule: Schedule, dtype: np.dtype[Any], numbers
     arrays = OneArray(Arena(tile.sizes, dtype), schedule.sizes, where)
     for rank in map(int, arrays.held):
         numbers.fill(arrays.input(rank), rank)
-    tile.run(arrays.arena)
+    tile.moves(arrays.arena).run(arrays.arena)
     return wrong_elements(call, tile, arrays, numbers)

@@ -101,7 +101,14 @@ class Numbers:
             values[:] = whole.astype(values.dtype)
 
     def wrong_moved(
-        self, values: Values, at: Values, source: Values, first: Values, count: Values
+        self,
+        values: Values,
+        at: Values,
+        source: Values,
+        first: Values,
+        count: Values,
+        width: int = CONTIGUOUS,
+        unit: int = 0,
     ) -> int:
         """Count the elements of `values` that are not what was to be moved into them.
 
@@ -112,10 +119,13 @@ class Numbers:
         at, source, first, count : ndarray of int64, shape (parts,)
             Part ``k`` of `values` starts at ``at[k]`` and must hold ``count[k]`` numbers of rank
             ``source[k]``'s input, from index ``first[k]`` on.
+        width, unit : int
+            Which numbers follow it, as in `fill`.
         """
         there = _readable(values)
         begin = first + self._begin(source)
-        return int(_unequal_parts(there, _table_in(self, there.dtype), at, begin, count))
+        table = _table_in(self, there.dtype)
+        return int(_unequal_parts(there, table, at, begin, count, width, unit))
 
     def wrong_sums(
         self, values: Values, ranks: int, first: int = 0, width: int = CONTIGUOUS, unit: int = 0
@@ -217,8 +227,16 @@ def _unequal(values: Values, table: Values, first: int, width: int, unit: int) -
 
 
 @kernel
-def _unequal_parts(values: Values, table: Values, at: Values, first: Values, count: Values) -> int:
+def _unequal_parts(
+    values: Values,
+    table: Values,
+    at: Values,
+    first: Values,
+    count: Values,
+    width: int,
+    unit: int,
+) -> int:
     wrong = 0
     for k in range(len(at)):
-        wrong += _unequal(values[at[k] : at[k] + count[k]], table, first[k], CONTIGUOUS, 0)
+        wrong += _unequal(values[at[k] : at[k] + count[k]], table, first[k], width, unit)
     return wrong

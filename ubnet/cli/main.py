@@ -7,6 +7,7 @@ import os
 import select
 import sys
 from collections.abc import Sequence
+from contextlib import nullcontext
 from importlib import import_module
 from typing import NoReturn
 
@@ -15,6 +16,7 @@ import click
 from ubnet import __version__
 from ubnet.cli.lazy_group import LazyGroup
 from ubnet.errors import UbnetError
+from ubnet.garbage import seldom_collected
 
 HELPS = {
     "bench": "Time an operation on a fabric, move its bytes, check the results.",
@@ -81,8 +83,10 @@ def run_command(arguments: list[str]) -> int:
     status 2 where nothing has run yet, 1 for a failed program or a file that cannot be written,
     130 after Ctrl-C. A reader of the output that closes it early is no error.
     """
+    # How often Python looks for garbage in a user's program is that program's affair.
+    looks = nullcontext() if arguments[:1] == ["run"] else seldom_collected()
     try:
-        with ubnet.make_context("ubnet", arguments) as context:
+        with looks, ubnet.make_context("ubnet", arguments) as context:
             ubnet.invoke(context)
         sys.stdout.flush()
     except click.exceptions.Exit as end:

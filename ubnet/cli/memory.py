@@ -1,5 +1,7 @@
 """Whether real payloads fit into this machine's memory."""
 
+from collections.abc import Callable
+
 import psutil
 
 from ubnet.cli.notes import note
@@ -8,7 +10,9 @@ from ubnet.errors import OptionError
 PAYLOADS = ("auto", "real", "size")
 
 
-def moves_bytes(payload: str, need: int, what: str, *, least: int | None = None) -> bool:
+def moves_bytes(
+    payload: str, need: int, what: str, *, least: Callable[[], int] | None = None
+) -> bool:
     """Decide whether a bench moves real bytes or only counts them.
 
     Parameters
@@ -19,8 +23,8 @@ def moves_bytes(payload: str, need: int, what: str, *, least: int | None = None)
         Bytes of all buffers.
     what : str
         What would be run, for the note.
-    least : int, optional
-        Bytes of the buffers that stand at the same time, where it runs in tiles.
+    least : callable, optional
+        Says how many bytes stand at the same time, where it runs in tiles.
 
     Raises
     ------
@@ -31,7 +35,7 @@ def moves_bytes(payload: str, need: int, what: str, *, least: int | None = None)
         return False
     free = psutil.virtual_memory().available
     if payload == "real":
-        peak = need if least is None else least
+        peak = need if least is None else least()
         less = "use --payload size, fewer ranks or smaller sizes"
         check_memory(peak, f"{what} with real bytes", less)
         return True

@@ -3,12 +3,14 @@
 Schedules fall apart into tiles that have nothing to do with each other in three ways. Where all
 offsets and counts are multiples of a unit, elements at different places within their units never
 meet. Where every operation goes from an input to an output, one destination does not see another's.
-And where every operation keeps its place in the buffer, one element does not see another.
+And where no operation moves anything across some places in the buffers, what lies before such a
+place does not see what lies behind it: between any two elements, if all keep their places.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import reduce
+from itertools import groupby
 from math import gcd
 
 import numpy as np
@@ -16,7 +18,7 @@ from numpy.typing import NDArray
 
 from ubnet.arena import Arena
 from ubnet.cli.inputs import CONTIGUOUS
-from ubnet.replay import replay_at
+from ubnet.replay import Moves, moves_at
 from ubnet.schedule import INPUT, JOIN, OUTPUT, SCRATCH, Schedule
 
 TILE_BYTES = 32 << 20
@@ -24,6 +26,12 @@ TILE_BYTES = 32 << 20
 
 MANY_OPERATIONS = 8
 """By units each tile runs all operations: so much larger may it be."""
+
+MOST = 100_000
+"""More tiles would be planned for longer than anybody waits for them."""
+
+SOME = 1000
+"""Operations that show mostly whether a schedule can be divided at all."""
 
 Ints = NDArray[np.int64]
 Operations = tuple[NDArray[np.int8], Ints, Ints, Ints, Ints, Ints, Ints, Ints]
@@ -67,6 +75,7 @@ class Tile:
         Whether the inputs stand where the outputs will.
     operations : tuple of ndarray
         Kind, source rank, buffer and offset, destination rank, buffer and offset, and count.
+        Tiles that do the same in buffers of the same sizes have the same tuple.
     """
 
     sizes: Ints
@@ -75,14 +84,14 @@ class Tile:
     in_place: bool
     operations: Operations
 
-    def run(self, arena: Arena) -> None:
-        """Run it on an arena of its sizes; their order is all that operations need."""
+    def moves(self, arena: Arena) -> Moves:
+        """Return what runs it on an arena of its sizes; order is all that operations need."""
         kind, src, src_buf, src_off, dst, dst_buf, dst_off, count = self.operations
         start, end = (
             arena.offsets(rank, buf, off)
             for rank, buf, off in ((src, src_buf, src_off), (dst, dst_buf, dst_off))
         )
-        replay_at(arena, kind, start, end, count)
+        return moves_at(arena, kind, start, end, count)
 
 
 def tiles(schedule: Schedule, itemsize: int, limit: int = TILE_BYTES) -> Iterator[Tile]:
@@ -100,23 +109,21 @@ def tiles(schedule: Schedule, itemsize: int, limit: int = TILE_BYTES) -> Iterato
     Yields
     ------
     Tile
-        The whole, where it is small enough or cannot be divided.
+        The largest first: the whole, where it is small enough or cannot be divided.
     """
-    parts = -(-int(schedule.sizes.sum()) * itemsize // limit)
+    parts = min(-(-int(schedule.sizes.sum()) * itemsize // limit), MOST)
     moving = schedule.kind != JOIN
-    if parts > 1 and _all_one_hop(schedule, moving):
-        yield from _by_destination(schedule, moving, parts)
-    elif parts > 1 and (schedule.src_off == schedule.dst_off)[moving].all():
-        yield from _by_element(schedule, moving, parts)
-    elif parts > 1 and (unit := common_unit(schedule)) > 1:
-        yield from _by_unit(schedule, moving, -(-parts // MANY_OPERATIONS), unit)
-    else:
+    few = -(-parts // MANY_OPERATIONS)
+    if parts <= 1:
         yield whole(schedule)
-
-
-def largest_tile(schedule: Schedule, itemsize: int, limit: int = TILE_BYTES) -> int:
-    """Return the bytes of the buffers of the largest tile, without making all of them."""
-    return int(next(tiles(schedule, itemsize, limit)).sizes.sum()) * itemsize
+    elif _all_one_hop(schedule, moving):
+        yield from _by_destination(schedule, moving, parts)
+    elif len(pieces := _apart(schedule, moving, parts)) > few:
+        yield from _by_element(schedule, moving, pieces)
+    elif few > 1 and (unit := common_unit(schedule)) > 1:
+        yield from _by_unit(schedule, moving, few, unit)
+    else:
+        yield from _by_element(schedule, moving, pieces)
 
 
 def common_unit(schedule: Schedule) -> int:
@@ -132,21 +139,25 @@ def _all_one_hop(schedule: Schedule, moving: NDArray[np.bool_]) -> bool:
 
 
 def whole(schedule: Schedule) -> Tile:
-    """Return all of it; inputs that are only copied into the output are made there at once."""
-    moving = schedule.kind != JOIN
-    reading = moving & (schedule.src_buf == INPUT)
-    to_output = (schedule.src == schedule.dst) & (schedule.dst_buf == OUTPUT)
-    kept = to_output & (schedule.src_off == schedule.dst_off)
-    covered = np.bincount(schedule.src[reading], schedule.count[reading], schedule.ranks)
-    in_place = bool(kept[reading].all() and (covered == schedule.sizes[:, INPUT]).all())
-    sizes = schedule.sizes.copy()
+    """Return all of it, as one tile."""
+    pieces = [(0, int(schedule.sizes.max(initial=0)))]
+    return next(_by_element(schedule, schedule.kind != JOIN, pieces))
+
+
+def _slimmed(tile: Tile) -> Tile:
+    """Make inputs that are only copied into the output there at once; leave unused scratch out."""
+    _, src, src_buf, src_off, dst, dst_buf, dst_off, count = tile.operations
+    sizes, reading = tile.sizes.copy(), src_buf == INPUT
+    kept = (src == dst) & (dst_buf == OUTPUT) & (src_off == dst_off)
+    covered = np.bincount(src[reading], count[reading], len(sizes))
+    in_place = bool(kept[reading].all() and (covered == sizes[:, INPUT]).all())
+    operations = tile.operations
     if in_place:
         sizes[:, INPUT] = 0
-    nothing = Window.contiguous(np.zeros(schedule.ranks, dtype=np.int64))
-    chosen = np.flatnonzero(moving & ~reading) if in_place else np.flatnonzero(moving)
-    off = schedule.src_off[chosen], schedule.dst_off[chosen], schedule.count[chosen]
-    operations = _operations(schedule, chosen, *off)
-    return Tile(_trim_scratch(sizes, operations), nothing, nothing, in_place, operations)
+        operations = tuple(column[~reading] for column in operations)
+    return replace(
+        tile, sizes=_trim_scratch(sizes, operations), in_place=in_place, operations=operations
+    )
 
 
 def _trim_scratch(sizes: Ints, operations: Operations) -> Ints:
@@ -182,17 +193,52 @@ def _by_destination(schedule: Schedule, moving: NDArray[np.bool_], parts: int) -
         yield Tile(sizes, inputs, outputs, False, columns)
 
 
-def _by_element(schedule: Schedule, moving: NDArray[np.bool_], parts: int) -> Iterator[Tile]:
+def _apart(schedule: Schedule, moving: NDArray[np.bool_], parts: int) -> list[tuple[int, int]]:
+    """Divide the buffers into at most so many pieces that no operation leads out of.
+
+    The largest comes first; it is the only one where it would be more than half of all.
+    """
+    shifted = moving & (schedule.src_off != schedule.dst_off)
+    off = schedule.src_off[shifted], schedule.dst_off[shifted]
+    first, end = np.minimum(*off), np.maximum(*off) + schedule.count[shifted]
+    length = int(schedule.sizes.max())
+    pieces = [(0, length)]
+    # Where some operations leave no place for a cut, the others need not be sorted.
+    for some in (slice(None, None, len(first) // SOME + 1), slice(None)):
+        found = _uncrossed(first[some], end[some], length, -(-length // parts))
+        pieces = sorted(found, key=lambda piece: piece[0] - piece[1])
+        if pieces[0][1] - pieces[0][0] > length // 2:
+            return [(0, length)]
+    return pieces
+
+
+def _uncrossed(first: Ints, end: Ints, length: int, size: int) -> Iterator[tuple[int, int]]:
+    """Divide a length into pieces of `size` or more that hold each ``first[k]:end[k]`` whole."""
+    order = np.argsort(first, kind="stable")
+    first, end = first[order], np.maximum.accumulate(end[order])
+    low = 0
+    while low < length:
+        high = low + size
+        while (before := np.searchsorted(first, high)) and end[before - 1] > high:
+            high = int(end[before - 1])
+        yield low, min(high, length)
+        low = high
+
+
+def _by_element(
+    schedule: Schedule, moving: NDArray[np.bool_], pieces: Sequence[tuple[int, int]]
+) -> Iterator[Tile]:
     """Take some elements at a time, on all ranks."""
-    for low, high in _pieces(int(schedule.sizes.max()), parts):
+    for low, high in pieces:
         start = np.maximum(schedule.src_off, low)
         count = np.minimum(schedule.src_off + schedule.count, high) - start
         chosen = np.flatnonzero((count > 0) & moving)
         sizes = np.clip(schedule.sizes, low, high) - low
-        off = start[chosen] - low
+        shift = (schedule.dst_off - schedule.src_off)[chosen]
         window = Window.contiguous(np.full(schedule.ranks, low))
-        columns = _operations(schedule, chosen, off, off, count[chosen])
-        yield Tile(sizes, window, window, False, columns)
+        off = start[chosen] - low
+        columns = _operations(schedule, chosen, off, off + shift, count[chosen])
+        yield _slimmed(Tile(sizes, window, window, False, columns))
 
 
 def _by_unit(
@@ -200,15 +246,14 @@ def _by_unit(
 ) -> Iterator[Tile]:
     """Take some places within every unit at a time, on all ranks and in all operations."""
     chosen = np.flatnonzero(moving)
-    for low, high in _pieces(unit, parts):
-        width = high - low
-        off, to, count = (
-            column[chosen] // unit * width
-            for column in (schedule.src_off, schedule.dst_off, schedule.count)
-        )
-        window = Window(np.full(schedule.ranks, low), width, unit)
-        columns = _operations(schedule, chosen, off, to, count)
-        yield Tile(schedule.sizes // unit * width, window, window, False, columns)
+    whole = schedule.src_off[chosen], schedule.dst_off[chosen], schedule.count[chosen]
+    units = [column // unit for column in whole]
+    for width, pieces in groupby(_pieces(unit, parts), lambda piece: piece[1] - piece[0]):
+        sizes = schedule.sizes // unit * width
+        columns = _operations(schedule, chosen, *(column * width for column in units))
+        for low, _ in pieces:
+            window = Window(np.full(schedule.ranks, low), width, unit)
+            yield Tile(sizes, window, window, False, columns)
 
 
 def _pieces(length: int, parts: int) -> Iterator[tuple[int, int]]:

@@ -73,8 +73,15 @@ class BlockList:
 
         Blocks that are neighbours on both sides become one; empty ones vanish.
         """
+        return BlockList(self.rows[np.argsort(self.rows[:, 1], kind="stable")]).joined()
+
+    def joined(self) -> "BlockList":
+        """Return the same bytes in the same order, neighbours in the list as one block.
+
+        >>> BlockList([(0, 64, 16), (16, 80, 16), (100, 0, 8)]).joined()
+        BlockList([[0, 64, 32], [100, 0, 8]])
+        """
         rows = self.rows[self.rows[:, 2] > 0]
-        rows = rows[np.argsort(rows[:, 1], kind="stable")]
         if not len(rows):
             return BlockList(rows)
         joined = (rows[1:, :2] == rows[:-1, :2] + rows[:-1, 2:]).all(axis=1)

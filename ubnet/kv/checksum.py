@@ -8,16 +8,17 @@ import numpy as np
 from .blocks import BlockList, Bytes
 
 
-def checksum(blocks: Iterable[Bytes]) -> int:
+def checksum(blocks: Iterable[Bytes], before: int = 0) -> int:
     """Return the CRC-32 of all blocks joined in the order of the list.
+
+    ``before`` is that of what stands before them.
 
     >>> hex(checksum([np.frombuffer(b"1234", np.uint8), np.frombuffer(b"56789", np.uint8)]))
     '0xcbf43926'
     """
-    value = 0
     for block in blocks:
-        value = crc32(block.data, value)
-    return value
+        before = crc32(block.data, before)
+    return before
 
 
 def count_unequal(blocks: BlockList, source: Bytes, target: Bytes) -> int:

@@ -1,13 +1,16 @@
 """One prompt from prefill to decode: real pages, a real page table on both sides, and the time."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from ubnet.errors import OptionError
 from ubnet.fabric import Fabric
 from ubnet.transport import Transport
 
-from .blocks import Bytes
+from .blocks import BlockList, Bytes
 from .cache import PagedCache, prompt_blocks
+from .delivery import Delivery, Parcel, deliver
 from .model import KVModel, find_model
 from .transfer import Move, TransferResult, transfer
 
@@ -73,17 +76,42 @@ def transfer_prompt(
     cache = PagedCache(kept, max(need, 0) + 1, page_tokens)
     tables = [rng.permutation(need) if scattered else np.arange(need) for _ in range(2)]
     blocks = prompt_blocks(cache, tables[0] + 1, cache, tables[1] + 1, tokens)
-    source = _distinct_words(int(rng.integers(2**32)), cache.nbytes) if payload else None
-    target = np.zeros(cache.nbytes, dtype=np.uint8) if payload else None
     here, there = _ends(fabric, src, dst)
-    return transfer(fabric, [Move(here, there, blocks, source, target)], transport=transport, op=op)
+    result = transfer(fabric, [Move(here, there, blocks)], transport=transport, op=op)
+    if not payload:
+        return result
+    layer = PagedCache(replace(kept, layers=1), cache.pages, page_tokens)
+    alike = prompt_blocks(layer, tables[0] + 1, layer, tables[1] + 1, tokens)
+    delivery = _delivered(alike, layer.nbytes, kept.layers, int(rng.integers(2**32)))
+    return replace(result, delivery=delivery)
 
 
-def _distinct_words(first: int, nbytes: int) -> Bytes:
-    """Return bytes in which no word of eight occurs twice, so that a misplaced block shows."""
-    words = np.arange(first, first + -(-nbytes // 8), dtype=np.uint64)
+def _delivered(blocks: BlockList, nbytes: int, layers: int, first: int) -> Delivery:
+    """Move the blocks of all layers and check them, one layer at a time in the memory of one.
+
+    The pages lie alike in every layer and none leaves it, so the list of one layer is that of each;
+    its memory stays in the cache of the processor, which that of a whole prompt does not.
+    """
+    runs = blocks.merged()
+    target = np.zeros(nbytes, dtype=np.uint8)
+    delivery = None
+    for layer in range(layers):
+        source = _distinct_words(first, layer * nbytes, nbytes)
+        target[:] = 0
+        delivery = deliver([Parcel(blocks, runs, source, target)], delivery)
+    assert delivery is not None  # a model has layers
+    return delivery
+
+
+def _distinct_words(first: int, begin: int, nbytes: int) -> Bytes:
+    """Return bytes from ``begin`` on of those in which no word of eight occurs twice.
+
+    So a misplaced block shows.
+    """
+    start, end = first + begin // 8, first + -(-(begin + nbytes) // 8)
+    words = np.arange(start, end, dtype=np.uint64)
     words *= GOLDEN
-    return words.view(np.uint8)[:nbytes]
+    return words.view(np.uint8)[begin % 8 :][:nbytes]
 
 
 def _ends(

@@ -1,0 +1,35 @@
+"""The memory in which tiles of schedules are run on real bytes, one after another."""
+
+from numpy.typing import DTypeLike
+
+from ubnet.arena import Arena
+from ubnet.cli.expected import fill_inputs
+from ubnet.cli.inputs import Numbers
+from ubnet.cli.tiles import Tile
+from ubnet.operation import OUTPUT, SCRATCH
+from ubnet.replay import Moves
+
+
+class TileMemory:
+    """Memory that is kept from tile to tile, and with it what runs tiles that are alike.
+
+    Parameters
+    ----------
+    dtype : dtype_like
+        Type of the elements.
+    """
+
+    def __init__(self, dtype: DTypeLike) -> None:
+        self.arena = Arena([], dtype)
+        self._last: Tile | None = None
+        self._moves = Moves([])
+
+    def run(self, tile: Tile, numbers: Numbers) -> None:
+        """Give every rank what it sends and run a tile; `arena` is the memory after it."""
+        if self._last is None or tile.operations is not self._last.operations:
+            self.arena = Arena(tile.sizes, self.arena.dtype, instead=self.arena)
+            self._moves = tile.moves(self.arena)
+            self._last = tile
+        self.arena.clear(*([SCRATCH] if tile.in_place else [OUTPUT, SCRATCH]))
+        fill_inputs(tile, self.arena, numbers)
+        self._moves.run(self.arena)
