@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 I4 = NDArray[np.int32]
 I8 = NDArray[np.int64]
 F8 = NDArray[np.float64]
+Mask = NDArray[np.bool_]
 Int = int | np.int64
 Table = Any  # np.recarray: its columns are attributes
 Row = Any  # np.record, one row of a table: what is written to it is written to the table
