@@ -43,9 +43,10 @@ def test_sums_over_all_ranks_are_exact_in_every_type(dtype, ranks):
         exact += part.astype(np.int64)
     assert (total.astype(np.int64) == exact).all()
     assert exact.any()
-    assert numbers.wrong_sums(total, ranks, first=11) == 0
+    part_of_it = [np.array([value]) for value in (0, 11, 33)]
+    assert numbers.wrong_sums(total, ranks, *part_of_it) == 0
     total[7] = 0 if exact[7] else 1
-    assert numbers.wrong_sums(total, ranks, first=11) == 1
+    assert numbers.wrong_sums(total, ranks, *part_of_it) == 1
 
 
 def test_every_wrong_element_is_counted():

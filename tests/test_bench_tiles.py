@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from ubnet.arena import Arena
-from ubnet.cli.expected import Call, fill_inputs, uneven_parts, wrong_elements
-from ubnet.cli.inputs import Numbers
-from ubnet.cli.tile_memory import TileMemory
+from ubnet.cli.check import Check
+from ubnet.cli.expected import Call, uneven_parts
+from ubnet.cli.inputs import Numbers, bench_dtype
+from ubnet.cli.tile_memory import TileMemory, fill_inputs
 from ubnet.cli.tiles import (
     MANY_OPERATIONS,
     _by_unit,
@@ -33,15 +34,15 @@ def make(op, algorithm, ranks, count, root):
     return schedule, Call(op, ranks, count, root, parts)
 
 
-def run(schedule, call, limit):
+def run(schedule, call, limit, dtype="float32"):
     """Run a schedule in tiles; return wrong elements, tiles and checked elements."""
-    numbers = Numbers.for_sums(3, np.dtype("float32"), call.ranks)
+    numbers = Numbers.for_sums(3, bench_dtype(dtype), call.ranks)
     wrong = parts = checked = 0
     for tile in tiles(schedule, 4, limit):
-        arena = Arena(tile.sizes, "float32")
+        arena = Arena(tile.sizes, bench_dtype(dtype))
         fill_inputs(tile, arena, numbers)
         tile.moves(arena).run(arena)
-        wrong += wrong_elements(call, tile, arena, numbers)
+        wrong += Check(call, numbers).wrong(tile, arena)
         checked += int(tile.sizes[:, OUTPUT].sum())
         parts += 1
     return wrong, parts, checked
@@ -71,7 +72,7 @@ def test_by_unit_is_right_wherever_there_is_one(op, algorithm):
         arena = Arena(tile.sizes, "float32")
         fill_inputs(tile, arena, numbers)
         tile.moves(arena).run(arena)
-        wrong += wrong_elements(call, tile, arena, numbers)
+        wrong += Check(call, numbers).wrong(tile, arena)
         checked += int(tile.sizes[:, OUTPUT].sum())
     assert (wrong, checked) == (0, int(schedule.sizes[:, OUTPUT].sum()))
 
@@ -86,6 +87,17 @@ def test_tiles_are_small(op, algorithm):
     limit = whole // (8 * MANY_OPERATIONS if algorithm == "hierarchical" else 8)
     assert int(next(tiles(schedule, 4, limit)).sizes.sum()) * 4 < whole // 4
     assert run(schedule, call, limit)[1] == 8
+
+
+@pytest.mark.parametrize("op", ["all_to_all", "all_reduce", "all_gather", "reduce_scatter", "scan"])
+@pytest.mark.parametrize("dtype", ["bfloat16", "float8_e4m3fn", "int8"])
+def test_types_that_kernels_do_not_know_are_filled_and_checked_rank_by_rank(op, dtype):
+    schedule, call = make(op, "auto", 4, 37, 0)
+    elements = int(schedule.sizes[:, OUTPUT].sum())
+    wrong, _, checked = run(schedule, call, 256, dtype)
+    assert (wrong, checked) == (0, elements)
+    idle = replace(schedule, count=np.zeros_like(schedule.count))
+    assert 0 < run(idle, call, 256, dtype)[0] <= elements
 
 
 @pytest.mark.parametrize("count", [100, 1000, 1001])
@@ -114,11 +126,12 @@ def test_tiles_that_do_the_same_are_prepared_once():
     some = list(tiles(schedule, 4, limit))
     assert len({id(tile.operations) for tile in some}) == 1 < len(some)
     numbers, memory = Numbers.for_sums(3, np.dtype("float32"), 8), TileMemory("float32")
+    check = Check(call, numbers)
     for tile in some:
         memory.run(tile, numbers)
-        assert wrong_elements(call, tile, memory.arena, numbers) == 0
+        assert check.wrong(tile, memory.arena) == 0
     memory.run(replace(some[0], operations=tuple(c[1:] for c in some[0].operations)), numbers)
-    assert wrong_elements(call, some[0], memory.arena, numbers) > 0
+    assert check.wrong(some[0], memory.arena) > 0
 
 
 def test_inputs_that_are_only_copied_stand_in_the_output():
@@ -149,8 +162,9 @@ def test_one_wrong_element_is_one(op, algorithm):
             output[len(output) // 2] += 1
     # What an exscan leaves on rank 0 is nobody's affair.
     wrong = int((tile.sizes[:, OUTPUT] > 0).sum()) - (op == "exscan")
-    assert wrong_elements(call, tile, arena, numbers) == wrong > 0
+    assert Check(call, numbers).wrong(tile, arena) == wrong > 0
 
 
 def test_an_operation_that_was_left_out_is_seen():
-    assert wrong_elements(*broken("all_gather", "mesh", slice(1, None))) == 9
+    call, tile, arena, numbers = broken("all_gather", "mesh", slice(1, None))
+    assert Check(call, numbers).wrong(tile, arena) == 9

@@ -113,6 +113,10 @@ class Arena:
         first = self.start[rank, buf]
         return self.flat[first : first + self.sizes[rank, buf]]
 
+    def outputs(self) -> tuple[Ints, Ints]:
+        """Return where the output of each held rank begins in `flat`, and how long it is."""
+        return self.start[self.held, OUTPUT], self.sizes[self.held, OUTPUT]
+
     def clear(self, *bufs: int) -> None:
         """Fill some of the buffers of every rank with zeros; fresh memory is full of them."""
         for rank in map(int, self.held):

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ubnet.cli.expected import Call, uneven_parts, wrong_elements
+from ubnet.cli.check import Check
+from ubnet.cli.expected import Call, uneven_parts
 from ubnet.cli.in_place_run import MOST_BYTES, wrong_in_place
 from ubnet.cli.inputs import Numbers, bench_dtype
 from ubnet.cli.memory import moves_bytes
@@ -174,11 +175,11 @@ class Collectives:
         if not moves_bytes(self.payload, need, what, least=largest):
             return None
         numbers = Numbers.for_sums(self.seed, dtype, call.ranks)
-        wrong, checked, memory = 0, 0, self._take_unused()
+        wrong, checked, memory, check = 0, 0, self._take_unused(), Check(call, numbers)
         with long_work(f"moving {call.op} of {size}", WITHOUT_BYTES) as show:
             for tile in chain(begun, parts):
                 memory.run(tile, numbers)
-                wrong += wrong_elements(call, tile, memory.arena, numbers)
+                wrong += check.wrong(tile, memory.arena)
                 checked += int(tile.sizes[:, OUTPUT].sum())
                 show(checked / max(int(schedule.sizes[:, OUTPUT].sum()), 1))
         self.unused.append(memory)

@@ -1,15 +1,11 @@
 """What every operation must leave in every rank's output, element by element."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-
-from ubnet.arena import Arena
-from ubnet.cli.inputs import Numbers, wrong_repeated
-from ubnet.cli.tiles import Tile, Window
 
 Ints = NDArray[np.int64]
 
@@ -29,6 +25,16 @@ class Parts:
     source: Ints
     first: Ints
     count: Ints
+
+    @classmethod
+    def joined(cls, parts: Sequence["Parts"]) -> "Parts":
+        """Return all parts in one row."""
+        columns = zip(*((p.at, p.source, p.first, p.count) for p in parts), strict=True)
+        return cls(*map(np.concatenate, columns))
+
+    def behind(self, at: int) -> "Parts":
+        """Return it in a memory in which the output begins at a place."""
+        return replace(self, at=self.at + at)
 
     def within(self, begin: int, length: int) -> "Parts":
         """Return what of it lies in `length` elements of the output from `begin` on."""
@@ -76,63 +82,6 @@ class Call:
     def starts(self) -> Ints:
         """Where every rank's block begins in an array of all blocks, shape (ranks,)."""
         return np.cumsum(self.sizes) - self.sizes
-
-
-def fill_inputs(tile: Tile, arena: Arena, numbers: Numbers) -> None:
-    """Give every rank the numbers that it sends in a tile."""
-    window = tile.inputs
-    for rank in map(int, arena.held):
-        values = arena.output(rank) if tile.in_place else arena.input(rank)
-        numbers.fill(values, rank, int(window.first[rank]), window.width, window.unit)
-
-
-class Outputs(Protocol):
-    """What ranks have received; an `Arena` is such."""
-
-    @property
-    def held(self) -> Ints:
-        """The ranks that are here."""
-        ...
-
-    def output(self, rank: int) -> NDArray[Any]:
-        """Return a rank's output."""
-        ...
-
-
-def wrong_elements(call: Call, tile: Tile, arena: Outputs, numbers: Numbers) -> int:
-    """Count the elements of all outputs that differ from what the operation must leave there.
-
-    Parameters
-    ----------
-    call : Call
-        What was done.
-    tile : Tile
-        The part of it that was run.
-    arena : Outputs
-        The memory after it.
-    numbers : Numbers
-        What was in the inputs.
-    """
-    window = tile.outputs
-    if call.op in SUMS:
-        return _wrong_sums(call, window, arena, numbers)
-    if call.op in PREFIXES:
-        return _wrong_prefixes(call, window, arena, numbers)
-    if call.op == "barrier":
-        return 0
-    wrong = 0
-    for rank in map(int, arena.held):
-        output, first = arena.output(rank), int(window.first[rank])
-        if not len(output):
-            continue
-        parts = MOVES[call.op](call, rank)
-        if window.unit:
-            parts = parts.of_units(first, window.width, window.unit)
-        else:
-            parts = parts.within(first, len(output))
-        columns = parts.at, parts.source, parts.first, parts.count
-        wrong += numbers.wrong_moved(output, *columns, window.width, window.unit)
-    return wrong
 
 
 def uneven_parts(uneven: str, ranks: int, count: int) -> list[Any]:
@@ -192,32 +141,6 @@ def _send_recv(call: Call, rank: int) -> Parts:
 
 def _one(source: int, first: int, count: int) -> Parts:
     return Parts(*(np.array([value]) for value in (0, source, first, count)))
-
-
-def _wrong_sums(call: Call, window: Window, arena: Outputs, numbers: Numbers) -> int:
-    """Compare with the sums over all ranks."""
-    wrong = 0
-    blocks = call.starts if call.op in SCATTERED_SUMS else np.zeros(call.ranks, dtype=np.int64)
-    for rank in map(int, arena.held):
-        begin = int(window.first[rank] + blocks[rank])
-        wrong += numbers.wrong_sums(
-            arena.output(rank), call.ranks, begin, window.width, window.unit
-        )
-    return wrong
-
-
-def _wrong_prefixes(call: Call, window: Window, arena: Outputs, numbers: Numbers) -> int:
-    """Compare each rank with the sums over the ranks below it, and itself in a scan."""
-    wrong, added, total = 0, 0, np.zeros_like(numbers.of_rank(0))
-    for rank in map(int, arena.held):
-        below = rank + (call.op == "scan")
-        for other in range(added, below):
-            total += numbers.of_rank(other)
-        added = below
-        if below:  # nobody may rely on what an exscan leaves on rank 0
-            output, begin = arena.output(rank), int(window.first[rank])
-            wrong += wrong_repeated(output, total, begin, window.width, window.unit)
-    return wrong
 
 
 SCATTERED_SUMS = ("reduce_scatter", "reduce_scatter_v")

@@ -7,12 +7,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ubnet.arena import Arena
-from ubnet.cli.expected import Call, wrong_elements
+from ubnet.cli.check import Check
+from ubnet.cli.expected import Call
 from ubnet.cli.inputs import Numbers
 from ubnet.cli.tiles import whole
 from ubnet.in_place import Placed, in_place, placed
 from ubnet.operation import INPUT, OUTPUT
 from ubnet.schedule import Schedule
+
+Ints = NDArray[np.int64]
 
 MOST_BYTES = 64 << 20
 """Larger rows are not run a second time, in place: their bytes were checked out of place."""
@@ -33,23 +36,26 @@ class OneArray:
     """
 
     arena: Arena
-    sizes: NDArray[np.int64]
+    sizes: Ints
     where: Placed
 
     @property
-    def held(self) -> NDArray[np.int64]:
+    def held(self) -> Ints:
         """The ranks that are here."""
         return self.arena.held
 
-    def input(self, rank: int) -> NDArray[Any]:
-        """Return a view of what a rank sends."""
-        begin = self.where.input[rank]
-        return self.arena.output(rank)[begin : begin + self.sizes[rank, INPUT]]
+    @property
+    def flat(self) -> NDArray[Any]:
+        """The memory of all of them."""
+        return self.arena.flat
 
-    def output(self, rank: int) -> NDArray[Any]:
-        """Return a view of a rank's output."""
-        begin = self.where.output[rank]
-        return self.arena.output(rank)[begin : begin + self.sizes[rank, OUTPUT]]
+    def inputs(self) -> tuple[Ints, Ints]:
+        """Return where what each rank sends begins in the memory, and how many elements it has."""
+        return self.arena.outputs()[0] + self.where.input[self.held], self.sizes[self.held, INPUT]
+
+    def outputs(self) -> tuple[Ints, Ints]:
+        """Return the same of what each rank receives."""
+        return self.arena.outputs()[0] + self.where.output[self.held], self.sizes[self.held, OUTPUT]
 
 
 def wrong_in_place(call: Call, schedule: Schedule, dtype: np.dtype[Any], numbers: Numbers) -> int:
@@ -69,7 +75,7 @@ def wrong_in_place(call: Call, schedule: Schedule, dtype: np.dtype[Any], numbers
     where = placed(schedule.sizes)
     tile = whole(in_place(schedule, where))
     arrays = OneArray(Arena(tile.sizes, dtype), schedule.sizes, where)
-    for rank in map(int, arrays.held):
-        numbers.fill(arrays.input(rank), rank)
+    at, count = arrays.inputs()
+    numbers.fill_parts(arrays.flat, at, arrays.held, np.zeros_like(at), count)
     tile.moves(arrays.arena).run(arrays.arena)
-    return wrong_elements(call, tile, arrays, numbers)
+    return Check(call, numbers).wrong(tile, arrays)

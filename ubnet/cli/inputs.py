@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ubnet.errors import OptionError, did_you_mean
-from ubnet.jit import kernel
+from ubnet.jit import inner_kernel, kernel
 
 LARGEST = 16
 """No number is larger than this."""
@@ -94,11 +94,28 @@ class Numbers:
 
         Element ``p`` gets the number of index ``first + p // width * unit + p % width``.
         """
-        known = native(values.dtype)
-        whole = values if known else np.empty(len(values), dtype=np.float32)
-        _repeat(whole, _table_in(self, whole.dtype), first + self._begin(rank), width, unit)
-        if not known:
-            values[:] = whole.astype(values.dtype)
+        at, source, index, count = np.array([[0], [rank], [first], [len(values)]])
+        self.fill_parts(values, at, source, index, count, width, unit)
+
+    def fill_parts(
+        self,
+        values: Values,
+        at: Values,
+        source: Values,
+        first: Values,
+        count: Values,
+        width: int = CONTIGUOUS,
+        unit: int = 0,
+    ) -> None:
+        """Write numbers of many ranks into parts of `values`; parameters as in `wrong_moved`."""
+        if native(values.dtype):
+            table = _table_in(self, values.dtype)
+            _repeat_parts(values, table, at, first + self._begin(source), count, width, unit)
+            return
+        for k, start in enumerate(at):
+            part = np.empty(count[k], dtype=np.float32)
+            self.fill(part, source[k], first[k], width, unit)
+            values[start : start + count[k]] = part.astype(values.dtype)
 
     def wrong_moved(
         self,
@@ -128,11 +145,23 @@ class Numbers:
         return int(_unequal_parts(there, table, at, begin, count, width, unit))
 
     def wrong_sums(
-        self, values: Values, ranks: int, first: int = 0, width: int = CONTIGUOUS, unit: int = 0
+        self,
+        values: Values,
+        ranks: int,
+        at: Values,
+        first: Values,
+        count: Values,
+        width: int = CONTIGUOUS,
+        unit: int = 0,
     ) -> int:
-        """Count the elements of `values` that are not sums over all ranks; indices as in `fill`."""
-        there = _readable(values)
-        return int(_unequal(there, _sums_in(self, ranks, there.dtype), first, width, unit))
+        """Count the elements of parts of `values` that are not sums over all ranks."""
+        if native(values.dtype):
+            table = _sums_in(self, ranks, values.dtype)
+            return int(_unequal_parts(values, table, at, first, count, width, unit))
+        wrong, table = 0, _sums_in(self, ranks, np.dtype(np.float32))
+        for start, begin, n in zip(at, first, count, strict=True):
+            wrong += wrong_repeated(values[start : start + n], table, begin, width, unit)
+        return wrong
 
     def of_rank(self, rank: int) -> Values:
         """Return a rank's numbers from index 0 until they repeat, int64."""
@@ -149,7 +178,9 @@ def wrong_repeated(
 ) -> int:
     """Count the elements of `values` that are not `numbers`, which repeat; indices as in `fill`."""
     there = _readable(values)
-    return int(_unequal(there, numbers.astype(there.dtype), first, width, unit))
+    at, index, count = np.array([[0], [first], [len(there)]])
+    table = numbers.astype(there.dtype)
+    return int(_unequal_parts(there, table, at, index, count, width, unit))
 
 
 def native(dtype: np.dtype[Any]) -> bool:
@@ -199,6 +230,20 @@ def _sums_in(numbers: Numbers, ranks: int, dtype: np.dtype[Any]) -> Values:
 
 
 @kernel
+def _repeat_parts(
+    values: Values,
+    table: Values,
+    at: Values,
+    first: Values,
+    count: Values,
+    width: int,
+    unit: int,
+) -> None:
+    for k in range(len(at)):
+        _repeat(values[at[k] : at[k] + count[k]], table, first[k], width, unit)
+
+
+@inner_kernel
 def _repeat(values: Values, table: Values, first: int, width: int, unit: int) -> None:
     for begin in range(0, len(values), width):
         part = values[begin : begin + width]
@@ -211,7 +256,7 @@ def _repeat(values: Values, table: Values, first: int, width: int, unit: int) ->
             done, at = done + run, 0
 
 
-@kernel
+@inner_kernel
 def _unequal(values: Values, table: Values, first: int, width: int, unit: int) -> int:
     wrong = 0
     for begin in range(0, len(values), width):

@@ -3,10 +3,9 @@
 from numpy.typing import DTypeLike
 
 from ubnet.arena import Arena
-from ubnet.cli.expected import fill_inputs
 from ubnet.cli.inputs import Numbers
 from ubnet.cli.tiles import Tile
-from ubnet.operation import OUTPUT, SCRATCH
+from ubnet.operation import INPUT, OUTPUT, SCRATCH
 from ubnet.replay import Moves
 
 
@@ -33,3 +32,11 @@ class TileMemory:
         self.arena.clear(*([SCRATCH] if tile.in_place else [OUTPUT, SCRATCH]))
         fill_inputs(tile, self.arena, numbers)
         self._moves.run(self.arena)
+
+
+def fill_inputs(tile: Tile, arena: Arena, numbers: Numbers) -> None:
+    """Give every rank the numbers that it sends in a tile."""
+    held, window = arena.held, tile.inputs
+    buf = OUTPUT if tile.in_place else INPUT
+    at, count, first = arena.start[held, buf], arena.sizes[held, buf], window.first[held]
+    numbers.fill_parts(arena.flat, at, held, first, count, window.width, window.unit)
