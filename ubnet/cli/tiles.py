@@ -34,7 +34,8 @@ SOME = 1000
 """Operations that show mostly whether a schedule can be divided at all."""
 
 Ints = NDArray[np.int64]
-Operations = tuple[NDArray[np.int8], Ints, Ints, Ints, Ints, Ints, Ints, Ints]
+Octets = NDArray[np.int8]
+Operations = tuple[Octets, Ints, Octets, Ints, Ints, Octets, Ints, Ints]
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,5 +267,5 @@ def _operations(
     schedule: Schedule, chosen: Ints, src_off: Ints, dst_off: Ints, count: Ints
 ) -> Operations:
     src, dst = schedule.src[chosen], schedule.dst[chosen]
-    src_buf, dst_buf = (c[chosen].astype(np.int64) for c in (schedule.src_buf, schedule.dst_buf))
+    src_buf, dst_buf = schedule.src_buf[chosen], schedule.dst_buf[chosen]
     return schedule.kind[chosen], src, src_buf, src_off, dst, dst_buf, dst_off, count
