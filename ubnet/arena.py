@@ -72,11 +72,13 @@ class Arena:
         if self.dtype.hasobject:
             raise ScheduleError(f"elements of type {self.dtype} have no bytes of their own to move")
         line = LINE_BYTES // gcd(LINE_BYTES, self.dtype.itemsize)
-        lines = -(-self.sizes[self.held] // line)
-        ends = np.cumsum(lines.reshape(-1)) * line
+        # Everybody's inputs, then the outputs, then the scratch, so that one is cleared at once.
+        lines = -(-self.sizes[self.held].T // line)
+        ends = np.cumsum(lines).reshape(lines.shape) * line
         self.start: Ints = np.full(self.sizes.shape, -1)
-        self.start[self.held] = (ends - lines.reshape(-1) * line).reshape(-1, 3)
-        self._staging = int(ends[-1]) if len(ends) else 0
+        self.start[self.held] = (ends - lines * line).T
+        self._ends: Ints = ends.max(axis=1, initial=0)
+        self._staging = int(self._ends[-1])
         taken = None if instead is None else instead._memory
         self._memory: Octets = _room(self._staging * self.dtype.itemsize, taken)
         self.flat: Array = _aligned(self._memory, self._staging, self.dtype)
@@ -119,9 +121,8 @@ class Arena:
 
     def clear(self, *bufs: int) -> None:
         """Fill some of the buffers of every rank with zeros; fresh memory is full of them."""
-        for rank in map(int, self.held):
-            for buf in bufs:
-                self.buffer(rank, buf)[...] = 0
+        for buf in bufs:
+            self.flat[self._ends[buf - 1] if buf else 0 : self._ends[buf]] = 0
 
     def offsets(self, rank: Ints, buf: ArrayLike, off: Ints) -> Ints:
         """Return offsets in `flat` of elements of many buffers, -1 where a rank is not held."""
