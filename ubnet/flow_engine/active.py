@@ -72,30 +72,26 @@ def activate(
     clock.odd_flows += flow.odd
     clock.capped += 1 if flow.cap < np.inf else 0
     clock.hops += end - begin
+    if alone:
+        let_in(clock, flow, links, lists, flow_id)
     for h in range(begin, end):
         hop = hops[h]
         link = links[hop.link]
-        if link.crowd == 0:
-            link.position = clock.busy_links
-            links[clock.busy_links].busy = hop.link
-            clock.busy_links += 1
-        link.crowd += 1
         after = link.first_hop
         hop.next = after
         hop.prev = -1
         hop.next_own = ELSEWHERE
-        if after >= 0:
-            hops[after].prev = h
         link.first_hop = h
-    if alone:
-        let_in(clock, flow, links, lists, flow_id)
-        for h in range(begin, end):
-            hop = hops[h]
-            link = links[hop.link]
-            if link.summed == clock.sums:
-                link.open_count += 1
-                count_own(hop, link, np.int64(h), hop.share * flow.weight)
-            look_again(clock, links, link, np.int64(hop.link))
+        link.crowd += 1
+        if after < 0:
+            link.position = clock.busy_links
+            links[clock.busy_links].busy = hop.link
+            clock.busy_links += 1
+            continue
+        hops[after].prev = h
+        if alone and link.summed == clock.sums:
+            link.open_count += 1
+            count_own(hop, link, np.int64(h), hop.share * flow.weight)
 
 
 @inlined_kernel
@@ -122,13 +118,21 @@ def deactivate(
         hop = hops[h]
         link_id = np.int64(hop.link)
         link = links[link_id]
+        link.crowd -= 1
+        if link.crowd == 0:
+            link.first_hop = -1
+            link.summed = 0  # there is nothing to keep sums of
+            clock.busy_links -= 1
+            moved = links[clock.busy_links].busy
+            links[link.position].busy = moved
+            links[moved].position = link.position
+            continue
         if link.summed == clock.sums:
             weight = hop.share * flow.weight
             if flow.stopped_by == link_id:
                 discount_own(link, weight)
             else:
                 leave_more(link, weight * flow.level)
-        link.crowd -= 1
         if link.left_in != clock.sweep:
             link.left_in = clock.sweep
             links[clock.changed_links].changed = link_id
@@ -140,11 +144,6 @@ def deactivate(
             link.first_hop = after
         if after >= 0:
             hops[after].prev = before
-        if link.crowd == 0:
-            clock.busy_links -= 1
-            moved = links[clock.busy_links].busy
-            links[link.position].busy = moved
-            links[moved].position = link.position
 
 
 @inner_kernel

@@ -4,8 +4,6 @@ import numpy as np
 
 from ubnet.jit import inlined_kernel, inner_kernel
 
-from .active import deactivate, deactivate_all
-from .heaps import sort_batch
 from .state import BLOCK_BITS, I8, NEVER, Int, Row, Table
 from .waiting import push_waiting
 
@@ -111,21 +109,10 @@ def note_held(clock: Row, end: Int) -> None:
         clock.longest_held = max(clock.longest_held, clock.now - end)
 
 
-@inner_kernel
-def end_due(
-    clock: Row,
-    flows: Table,
-    hops: Table,
-    edges: Table,
-    links: Table,
-    lists: Table,
-    recent: Table,
-    blocks: Table,
-    ends: I8,
-) -> None:
-    """End the active flows whose time has come."""
-    now, active = clock.now, clock.active
-    n = np.int64(0)
+@inlined_kernel
+def take_due(clock: Row, lists: Table, blocks: Table) -> Int:
+    """Write the active flows whose time has come into the batch; return how many they are."""
+    now, active, n = clock.now, clock.active, np.int64(0)
     for block in range(clock.first_block, clock.last_block + 1):
         if blocks[block].first_ps <= now:
             for k in range(block << BLOCK_BITS, min(active, (block + 1) << BLOCK_BITS)):
@@ -133,10 +120,4 @@ def end_due(
                     note_held(clock, lists[k].due_ps)
                     lists[n].batch = lists[k].active
                     n += 1
-    sort_batch(clock, flows, lists, n)
-    if n == active:
-        deactivate_all(clock, flows, links, lists)
-    for k in range(n):
-        if n < active:
-            deactivate(clock, flows, hops, links, lists, blocks, np.int64(lists[k].batch))
-        finish(clock, flows, hops, edges, links, lists, recent, ends, np.int64(lists[k].batch))
+    return n

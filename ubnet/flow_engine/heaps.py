@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ubnet.jit import inlined_kernel, inner_kernel
+from ubnet.jit import inner_kernel
 
 from .state import I4, TOP, Int, Row, Table
 
@@ -49,7 +49,7 @@ def sort_ids(ids: I4, n: Int) -> None:
         _sink_id(ids, TOP, k)
 
 
-@inlined_kernel
+@inner_kernel
 def sort_batch(clock: Row, flows: Table, lists: Table, n: Int) -> None:
     """Sort the first n flows of the batch, none of which waits in the queue.
 

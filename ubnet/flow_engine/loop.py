@@ -5,13 +5,15 @@ It takes all events of an instant, applies them, re-allocates once, and finds th
 
 from typing import Any
 
+import numpy as np
+
 from ubnet.jit import inner_kernel, kernel
 
-from .ends import end_due, find_next_end, hold_back
+from .ends import find_next_end, hold_back, take_due
 from .fill import fill
-from .starts import start_due
+from .starts import pass_instant
 from .state import CLOCK_ROW, MOST_SHARES, NEVER, NO_EVENT, WATCHED_END, Int, Row, Table
-from .sweep import sweep
+from .sweep import settle_alone, sweep
 
 MOST_COLUMNS = 2048
 
@@ -42,9 +44,7 @@ def _want_dense(clock: Row, hops: Table, links: Table) -> None:
 def _reallocate(
     clock: Row, flows: Table, hops: Table, links: Table, lists: Table, levels: Table, blocks: Table
 ) -> None:
-    """Allocate rates anew, by a sweep where little seems to change, else all; find the next end."""
-    clock.reallocations += 1
-    clock.stale = 0
+    """Allocate rates anew: by a sweep where little seems to change, else all."""
     changing = clock.swept_flows
     for k in range(clock.changed_links):  # whom a link held back that flows have left now rises
         changing += links[links[k].changed].held
@@ -60,11 +60,6 @@ def _reallocate(
         fill(clock, flows, hops, links, lists, levels, blocks)
         if clock.misses > 2:
             _want_dense(clock, hops, links)
-    clock.sweep += 1
-    clock.swept_flows = 0
-    clock.listed_links = 0
-    clock.changed_links = 0
-    find_next_end(clock, lists, blocks)
 
 
 @kernel
@@ -83,7 +78,18 @@ def work(engine: tuple[Any, ...], limit_ps: Int, until: Int) -> Int:
         if clock.stale != 0 and not due:
             if clock.now == limit_ps and until != NO_EVENT:
                 return int(limit_ps)  # more may be posted at this instant
-            _reallocate(clock, flows, hops, links, lists, levels, blocks)
+            clock.stale = 0
+            clock.reallocations += 1
+            if settle_alone(clock, flows, hops, links, lists, blocks):
+                clock.sweeps += 1
+                clock.misses = 0
+            else:
+                _reallocate(clock, flows, hops, links, lists, levels, blocks)
+            clock.sweep += 1
+            clock.swept_flows = 0
+            clock.listed_links = 0
+            clock.changed_links = 0
+            find_next_end(clock, lists, blocks)
         now = clock.next_end
         if clock.tolerance > 0 and now < NEVER and not due:
             now = hold_back(clock, lists, blocks)
@@ -94,10 +100,11 @@ def work(engine: tuple[Any, ...], limit_ps: Int, until: Int) -> Int:
             return int(now)
         clock.now = now
         clock.stale = 1
+        ending: Int = np.int64(0)
         if clock.next_end <= now:
             clock.next_end = NEVER
-            end_due(clock, flows, hops, edges, links, lists, recent, blocks, ends)
-        start_due(clock, flows, hops, edges, links, lists, recent, blocks, ends)
+            ending = take_due(clock, lists, blocks)
+        pass_instant(clock, flows, hops, edges, links, lists, recent, blocks, ends, ending)
         if until == WATCHED_END and clock.reported > 0:
             return int(now)
         clock.reported = 0

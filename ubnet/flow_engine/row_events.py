@@ -6,28 +6,16 @@ import numpy as np
 
 from ubnet.jit import inner_kernel
 
-from .active import deactivate
-from .ends import finish, note_held
+from .ends import note_held
 from .heaps import sort_ids
 from .row_members import give_slots_back, join_row, leave_row, take_slots
 from .rows import STRIDE, UNPLACED, end_of
-from .state import CRAMPED, I8, MOST_SHARES, Int, Row, Table
+from .state import CRAMPED, MOST_SHARES, Int, Row, Table
 
 
 @inner_kernel
-def end_rows_due(
-    clock: Row,
-    flows: Table,
-    hops: Table,
-    edges: Table,
-    links: Table,
-    lists: Table,
-    recent: Table,
-    blocks: Table,
-    ends: I8,
-    dense: Any,
-) -> None:
-    """End the flows whose time has come."""
+def take_rows_due(clock: Row, flows: Table, hops: Table, lists: Table, dense: Any) -> Int:
+    """Take the flows whose time has come out of their rows, into the batch; return their number."""
     rows, place, steps, _, rising_then, slots, cells = dense[4:]
     n, now = np.int64(0), clock.now
     for k in range(clock.steps):
@@ -53,8 +41,7 @@ def end_rows_due(
                 rising_then[snapshot, cell.column] -= cell.share
         leave_row(flows, dense, flow_id)
         give_slots_back(flows, dense, flow_id)
-        deactivate(clock, flows, hops, links, lists, blocks, flow_id)
-        finish(clock, flows, hops, edges, links, lists, recent, ends, flow_id)
+    return n
 
 
 @inner_kernel

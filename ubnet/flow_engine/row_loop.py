@@ -8,10 +8,10 @@ from ubnet.jit import inner_kernel, kernel
 
 from .heaps import drop_top, sink_level
 from .row_clocks import hold_back_rows, reallocate_rows, unpack_rows
-from .row_events import end_rows_due, start_in_rows
+from .row_events import start_in_rows, take_rows_due
 from .row_members import join_row, take_slots
 from .rows import SPARE_SLOTS, UNPLACED
-from .starts import start_due
+from .starts import pass_instant
 from .state import (
     CLOCK_ROW,
     CRAMPED,
@@ -114,10 +114,11 @@ def work_dense(engine: tuple[Any, ...], dense: tuple[Any, ...], limit_ps: Int, u
             return int(now)
         clock.now = now
         clock.stale = 1
+        ending: Int = np.int64(0)
         if clock.next_end <= now:
             clock.next_end = NEVER
-            end_rows_due(clock, flows, hops, edges, links, lists, recent, blocks, ends, dense)
-        n = start_due(clock, flows, hops, edges, links, lists, recent, blocks, ends)
+            ending = take_rows_due(clock, flows, hops, lists, dense)
+        n = pass_instant(clock, flows, hops, edges, links, lists, recent, blocks, ends, ending)
         start_in_rows(clock, flows, hops, links, lists, dense, n)
         if until == WATCHED_END and clock.reported > 0:
             return int(now)

@@ -1,18 +1,18 @@
-"""Flows start."""
+"""Flows end at an instant, and others start."""
 
 import numpy as np
 
-from ubnet.jit import inner_kernel
+from ubnet.jit import inlined_kernel
 
-from .active import activate
+from .active import activate, deactivate, deactivate_all
 from .ends import finish
 from .heaps import sort_batch
 from .state import I8, Int, Row, Table
 from .waiting import pop_waiting
 
 
-@inner_kernel
-def start_due(
+@inlined_kernel
+def pass_instant(
     clock: Row,
     flows: Table,
     hops: Table,
@@ -22,33 +22,37 @@ def start_due(
     recent: Table,
     blocks: Table,
     ends: I8,
+    ending: Int,
 ) -> Int:
-    """Start the flows whose time has come, and those that these set free in no time.
+    """End the first flows of the batch; start those whose time has come, or comes by these.
 
-    Return how many have bytes to move: they are the first of `lists.batch`.
+    Return how many start with bytes to move: they are the first of the batch then.
     """
-    now = clock.now
+    if ending > 1:
+        sort_batch(clock, flows, lists, ending)
+    leave_together = 0 < ending == clock.active
+    if leave_together:
+        deactivate_all(clock, flows, links, lists)
+    for k in range(ending):
+        flow_id = np.int64(lists[k].batch)
+        if not leave_together:
+            deactivate(clock, flows, hops, links, lists, blocks, flow_id)
+        finish(clock, flows, hops, edges, links, lists, recent, ends, flow_id)
     entered = np.int64(0)
-    while clock.waiting > 0 and lists[0].waiting_ps <= now:
-        n = np.int64(0)
-        while clock.waiting > 0 and lists[0].waiting_ps <= now:
-            flow_id = flows[pop_waiting(clock, lists, recent)].row
-            while flow_id >= 0:
-                lists[entered + n].batch = flow_id
-                n += 1
-                flow_id = flows[flow_id].next_waiting
-        stay = entered
-        for k in range(entered, entered + n):
-            flow_id = np.int64(lists[k].batch)
+    while clock.waiting > 0 and lists[0].waiting_ps <= clock.now:
+        flow_id = np.int64(flows[pop_waiting(clock, lists, recent)].row)
+        while flow_id >= 0:
             flow = flows[flow_id]
+            after = np.int64(flow.next_waiting)
             routed = flow.first_hop < flows[flow_id + 1].first_hop
             if flow.volume == 0 or not (routed or flow.cap < np.inf):
                 finish(clock, flows, hops, edges, links, lists, recent, ends, flow_id)
             else:
-                lists[stay].batch = flow_id
-                stay += 1
-        entered = stay
-    sort_batch(clock, flows, lists, entered)
+                lists[entered].batch = flow_id
+                entered += 1
+            flow_id = after
+    if entered > 1:
+        sort_batch(clock, flows, lists, entered)
     # So many that all are allocated anew: nothing is noted for a sweep.
     alone = 4 * entered <= clock.active + entered
     if not alone:

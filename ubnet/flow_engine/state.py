@@ -129,37 +129,37 @@ HOPS_OF_FLOWS = [  # one row a link of a route; the active ones of a link are do
 # Dependencies, listed by the flow that is waited for: of the flow that waits, or as -1 - flow of
 # one whose bytes alone wait.
 EDGES = [("flow", "i4"), ("next", "i4")]
-LINKS = [  # three cache lines
+LINKS = [  # three cache lines: the first is all that a flow needs which has the link for itself
+    ("capacity", "f8"),
+    ("bytes", "f8"),  # carried by flows that have ended, times share
+    ("first_hop", "i4"),
+    ("crowd", "i4"),  # its active flows
+    ("held", "i4"),  # flows that it holds back, those that the sweep may change apart
+    ("summed", "i4"),  # `clock.sums` while a sweep's sums are right
+    ("left_in", "i4"),  # the last sweep before which a flow left it, and others stayed
+    ("touched", "i4"),  # the last sweep that looked at it
+    ("listed", "i4"),  # 1 while it is one of those to look at
+    ("position", "i4"),  # among the busy links
+    ("busy", "i4"),  # column of the busy links
+    ("changed", "i4"),  # column of the links that flows have left
+    ("to_look_at", "i4"),  # column of the links whose level is to be found anew
+    ("column", "i4"),  # of the dense matrix, or -1
     # What its frozen flows leave, and what rounding lost of it. Of a sweep: those that it neither
     # holds back nor lets rise.
     ("free", "f8"),
     ("free_low", "f8"),
     ("open_weight", "f8"),  # share times weight of the other flows, and what rounding lost of it
     ("open_low", "f8"),
+    ("weight", "f8"),  # the most that `open_weight` was since it was summed up
     ("most", "f8"),  # no frozen flow of a sweep has a higher level
     ("held_level", "f8"),  # of the flows that it holds back
-    ("stop_level", "f8"),  # the level at which it stops, or stopped, flows; inf where it does not
-    ("capacity", "f8"),
     ("own_count", "i4"),  # flows that it holds back or lets rise
     ("open_count", "i4"),  # flows that rise
-    ("summed", "i4"),  # `clock.sums` while a sweep's sums are right
-    ("first_hop", "i4"),
-    ("first_own", "i4"),
-    ("crowd", "i4"),  # its active flows
-    ("touched", "i4"),  # the last sweep that looked at it
-    ("left_in", "i4"),  # the last sweep before which a flow left it
-    ("held", "i4"),  # flows that it holds back, those that the sweep may change apart
-    ("then", "i4"),  # what it does at `stop_level`
+    ("stop_level", "f8"),  # the level at which it stops, or stopped, flows; inf where it does not
     ("queued", "f8"),  # the lowest level in the heap that stands for it
-    ("weight", "f8"),  # the most that `open_weight` was since it was summed up
-    ("bytes", "f8"),  # carried by flows that have ended, times share
-    ("changed", "i4"),  # column of the links that flows have left
-    ("position", "i4"),  # among the busy links
-    ("column", "i4"),  # of the dense matrix, or -1
-    ("busy", "i4"),  # column of the busy links
-    ("to_look_at", "i4"),  # column of the links whose level is to be found anew
-    ("listed", "i4"),  # 1 while it is one of these
-    ("room", "3i8"),  # to three cache lines
+    ("first_own", "i4"),
+    ("then", "i4"),  # what it does at `stop_level`
+    ("room", "5i8"),  # to three cache lines
 ]
 LISTS = [  # columns of flow ids, and of what goes with them
     ("due_ps", "i8"),  # ends of the active flows at their present rates
@@ -182,7 +182,7 @@ PLACES = {name: place for place, (name, _) in enumerate(CLOCK)}
 class Engine(NamedTuple):
     """The tables of a simulation; ``ends`` holds the end of each flow by its number, else -1."""
 
-    clock: I8
+    clock: Row
     flows: Table
     hops: Table
     edges: Table

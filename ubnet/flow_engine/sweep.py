@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ubnet.jit import inner_kernel
+from ubnet.jit import inlined_kernel, inner_kernel
 
 from .active import let_in, look_again, set_rate
 from .heaps import drop_top, raise_level, sink_level
@@ -168,8 +168,58 @@ def _look_closely(
     return float(link.stop_level)
 
 
+@inlined_kernel
+def settle_alone(
+    clock: Row, flows: Table, hops: Table, links: Table, lists: Table, blocks: Table
+) -> bool:
+    """Give flows that have all their links for themselves, now, what these and their caps allow.
+
+    Nobody feels them, and they feel nobody: they need no sweep. Say whether nobody else does.
+    """
+    come = n = changing = clock.swept_flows
+    for k in range(clock.changed_links):
+        link = links[links[k].changed]
+        changing += link.held  # whom a link held back that flows have left now rises
+        if link.held > 0 and link.crowd == 1:
+            lists[n].swept = hops[link.first_hop].flow
+            n += 1
+    if clock.wait > 0 or 4 * changing > clock.active:
+        return False
+    all_settled = n == changing
+    clock.swept_flows = 0
+    for k in range(n):
+        flow_id = np.int64(lists[k].swept)
+        flow = flows[flow_id]
+        level, by, alone = flow.cap / flow.weight, np.int64(-1), True
+        for h in range(flow.first_hop, flows[flow_id + 1].first_hop):
+            hop = hops[h]
+            link = links[hop.link]
+            if link.crowd > 1:
+                alone = False
+                break
+            link.summed = 0  # sums are kept no longer
+            most = link.capacity / (hop.share * flow.weight)
+            if most < level:
+                level, by = most, np.int64(hop.link)
+        if not alone:
+            all_settled = False
+            if k < come:
+                lists[clock.swept_flows].swept = flow_id
+                clock.swept_flows += 1
+        elif k < come or abs(level - flow.level) > SAME_LEVEL * level:
+            if k >= come:
+                links[flow.stopped_by].held -= 1
+            flow.level = level
+            flow.stopped_by = by
+            clock.touched += 1
+            set_rate(clock, flow, links, lists, blocks)
+    return bool(all_settled)
+
+
 @inner_kernel
-def _begin_sweep(clock: Row, flows: Table, links: Table, lists: Table, levels: Table) -> Int:
+def _begin_sweep(
+    clock: Row, flows: Table, hops: Table, links: Table, lists: Table, levels: Table
+) -> Int:
     """Let the flows rise that have come; return how many levels wait in the heap then."""
     clock.epoch += 1
     clock.looked = 0
@@ -181,6 +231,9 @@ def _begin_sweep(clock: Row, flows: Table, links: Table, lists: Table, levels: T
         if flow.cap < np.inf:
             raise_level(levels, waiting, flow.cap / flow.weight, -1 - flow_id)
             waiting += 1
+        for h in range(flow.first_hop, flows[flow_id + 1].first_hop):
+            link_id = np.int64(hops[h].link)
+            look_again(clock, links, links[link_id], link_id)
     for k in range(clock.changed_links):
         link_id = np.int64(links[k].changed)
         if links[link_id].held > 0:  # to leave a link frees those alone that it holds
@@ -201,7 +254,7 @@ def sweep(
     budget = 2 * clock.hops
     if clock.odd_flows == 0:  # the dense regime costs no more for more flows
         budget = min(budget, max(FEW_HOPS, clock.busy_links**2 // FIELDS_A_HOP))
-    waiting: Int = _begin_sweep(clock, flows, links, lists, levels)
+    waiting: Int = _begin_sweep(clock, flows, hops, links, lists, levels)
     last, lowest = 0.0, levels[0]
     while True:
         waiting = _look(clock, flows, hops, links, levels, waiting)
