@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
+from ubnet.arena import Arena
 from ubnet.cli.collective_rows import Collectives
 from ubnet.cli.notes import progress
 from ubnet.cli.options import (
@@ -23,7 +24,6 @@ from ubnet.cli.options import (
 )
 from ubnet.cli.results import Results
 from ubnet.cli.sizes import distinct, rounding
-from ubnet.cli.tile_memory import TileMemory
 from ubnet.collectives.registry import OPERATIONS, Operation
 from ubnet.errors import OptionError
 from ubnet.msccl_reader import read_msccl
@@ -120,7 +120,7 @@ def _bench(
         ranks, algo = [_fitting(given, operations[0], ranks)], given.name
     ways = choose_ways(**way_options, usual="aiv,sdma" if plot else "auto")
     fabric = ways[0].fabric
-    unused: list[TileMemory] = []
+    unused: list[Arena] = []
     benches = [
         Collectives(
             place_ranks(fabric, n, place), dtype, payload, seed, root, chunks, given, unused

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ubnet.arena import Arena
 from ubnet.cli.check import Check
 from ubnet.cli.expected import Call, uneven_parts
 from ubnet.cli.in_place_run import MOST_BYTES, wrong_in_place
@@ -42,7 +43,7 @@ class Collectives:
         Seed of the numbers, root of rooted operations, chunks of a block.
     given : Schedule or None
         The schedule to take, with one element a chunk, in place of one of our own.
-    unused : list of TileMemory
+    unused : list of Arena
         Memory that no row uses now.
     """
 
@@ -53,7 +54,7 @@ class Collectives:
     root: int = 0
     chunks: int = 1
     given: Schedule | None = None
-    unused: list[TileMemory] = field(default_factory=list, repr=False)
+    unused: list[Arena] = field(default_factory=list, repr=False)
 
     def row(self, way: Way, operation: Operation, algorithm: str, size: int) -> Row:
         """Build, time, run and check one operation, and return its row.
@@ -175,19 +176,20 @@ class Collectives:
         if not moves_bytes(self.payload, need, what, least=largest):
             return None
         numbers = Numbers.for_sums(self.seed, dtype, call.ranks)
-        wrong, checked, memory, check = 0, 0, self._take_unused(), Check(call, numbers)
+        memory, check = TileMemory(dtype, self._take_unused()), Check(call, numbers)
+        wrong, checked = 0, 0
         with long_work(f"moving {call.op} of {size}", WITHOUT_BYTES) as show:
             for tile in chain(begun, parts):
                 memory.run(tile, numbers)
                 wrong += check.wrong(tile, memory.arena)
                 checked += int(tile.sizes[:, OUTPUT].sum())
                 show(checked / max(int(schedule.sizes[:, OUTPUT].sum()), 1))
-        self.unused.append(memory)
+        self.unused.append(memory.arena)
         return wrong
 
-    def _take_unused(self) -> TileMemory:
+    def _take_unused(self) -> Arena | None:
         """Return memory that no row uses now, for this row alone."""
         try:
             return self.unused.pop()
         except IndexError:
-            return TileMemory(bench_dtype(self.dtype))
+            return None

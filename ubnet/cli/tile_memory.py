@@ -16,15 +16,22 @@ class TileMemory:
     ----------
     dtype : dtype_like
         Type of the elements.
+    instead : Arena, optional
+        Memory that nobody needs any more, to begin with.
+
+    Attributes
+    ----------
+    arena : Arena
+        What is there after the last tile.
     """
 
-    def __init__(self, dtype: DTypeLike) -> None:
-        self.arena = Arena([], dtype)
+    def __init__(self, dtype: DTypeLike, instead: Arena | None = None) -> None:
+        self.arena = Arena([], dtype, instead=instead)
         self._last: Tile | None = None
         self._moves = Moves([])
 
     def run(self, tile: Tile, numbers: Numbers) -> None:
-        """Give every rank what it sends and run a tile; `arena` is the memory after it."""
+        """Give every rank what it sends and run a tile."""
         if self._last is None or tile.operations is not self._last.operations:
             self.arena = Arena(tile.sizes, self.arena.dtype, instead=self.arena)
             self._moves = tile.moves(self.arena)
