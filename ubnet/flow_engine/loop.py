@@ -67,7 +67,7 @@ def work(engine: tuple[Any, ...], limit_ps: Int, until: Int) -> Int:
     """Work off events up to ``limit_ps`` and return the time of the next, or NEVER.
 
     ``until`` is NO_EVENT (only look), ALL_EVENTS, or WATCHED_END: stop at the first instant at
-    which watched flows end. Where the clock says WANTED, `work_dense` is to go on.
+    which watched flows end. Where `clock.wanted` is set, `work_dense` is to go on.
     """
     flows, hops, edges, links, lists, levels, recent, blocks, ends = engine[1:]
     clock = engine[0].view(CLOCK_ROW)[0]

@@ -86,7 +86,7 @@ def settle_dense(engine: tuple[Any, ...], dense: tuple[Any, ...]) -> None:
 
 @kernel
 def work_dense(engine: tuple[Any, ...], dense: tuple[Any, ...], limit_ps: Int, until: Int) -> Int:
-    """Do as `work` does while the dense regime pays; then the clock says DENSE no more."""
+    """Do as `work` does while the dense regime pays; then `clock.dense` is 0."""
     flows, hops, edges, links, lists, levels, recent, blocks, ends = engine[1:]
     clock = engine[0].view(CLOCK_ROW)[0]
     if clock.dense == 0:

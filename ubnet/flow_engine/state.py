@@ -182,7 +182,7 @@ PLACES = {name: place for place, (name, _) in enumerate(CLOCK)}
 class Engine(NamedTuple):
     """The tables of a simulation; ``ends`` holds the end of each flow by its number, else -1."""
 
-    clock: Row
+    clock: I8
     flows: Table
     hops: Table
     edges: Table

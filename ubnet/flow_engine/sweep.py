@@ -206,7 +206,7 @@ def settle_alone(
             if k < come:
                 lists[clock.swept_flows].swept = flow_id
                 clock.swept_flows += 1
-        elif k < come or abs(level - flow.level) > SAME_LEVEL * level:
+        elif k < come or by != flow.stopped_by or abs(level - flow.level) > SAME_LEVEL * level:
             if k >= come:
                 links[flow.stopped_by].held -= 1
             flow.level = level
