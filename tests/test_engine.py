@@ -164,10 +164,19 @@ SEEDS = range(12)
 
 
 def ends_of_seeds():
-    """Return ends of random instances, and of an all-to-all that the dense regime takes."""
+    """Return ends of random instances, and of an all-to-all that the dense regime takes.
+
+    It ends with two flows whose shares are more than 32 bits can count.
+    """
     instances = [random_instance(np.random.default_rng([9, seed]), 25, 9) for seed in SEEDS]
-    instances.append(all_to_all("moe", "ecmp", 16))
-    return [simulate_flows(**instance).tolist() for instance in instances]
+    dense = all_to_all("moe", "ecmp", 16)
+    hops = dense["route_ptr"][-1]
+    dense["start_ps"] = np.append(dense["start_ps"], [130_000_000] * 2)
+    dense["nbytes"] = np.append(dense["nbytes"], [1, 2])
+    dense["route_ptr"] = np.append(dense["route_ptr"], hops + np.array([1, 2]))
+    dense["route_link"] = np.append(dense["route_link"], [0, 0])
+    dense["route_share"] = np.append(np.ones(hops), [3e9, 3e9])
+    return [simulate_flows(**instance).tolist() for instance in [*instances, dense]]
 
 
 def test_jit_off_gives_the_same_picoseconds():

@@ -66,6 +66,9 @@ def _are_fit(
     clock: Row, flows: Table, hops: Table, links: Table, lists: Table, dense: Any, n: Int
 ) -> bool:
     """Count the shares of flows that start; say whether they can be in rows, or `clock.unfit`."""
+    if clock.odd_flows > 0:  # whose shares may be more than a count of shares can hold
+        clock.unfit = 1
+        return False
     rows, rising_then = dense[4], dense[8]
     for k in range(n):
         flow_id = np.int64(lists[k].batch)
@@ -81,8 +84,6 @@ def _are_fit(
                 clock.unfit = 1
             elif rows[column].slot + link.crowd > rows[column].slot_end and clock.unfit == 0:
                 clock.unfit = CRAMPED
-    if clock.odd_flows > 0:
-        clock.unfit = 1
     return bool(clock.unfit == 0)
 
 
