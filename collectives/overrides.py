@@ -103,7 +103,7 @@ def levels_of(text: str) -> tuple[str, ...]:
     for part in filter(None, text.strip().split(";")):
         level, _, name = part.partition(":")
         number = level.removeprefix("level")
-        if not level.startswith("level") or not number.isdigit() or not name:
+        if not level.startswith("level") or not number.isdecimal() or not name:
             raise OptionError(
                 f"{text!r} is no list of levels: give level0:NAME;level1:NAME, such as "
                 f"level0:NA;level1:ring"

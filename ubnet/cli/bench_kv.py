@@ -21,7 +21,7 @@ from ubnet.units import PS_PER_US
 
 def _token_counts(context: click.Context, parameter: click.Parameter, value: str) -> list[int]:
     counts = value.split(",")
-    if not all(c.strip().isdigit() and int(c) for c in counts):
+    if not all(c.strip().isdecimal() and int(c) for c in counts):
         raise OptionError(f"--tokens {value}: give whole numbers above 0, such as 4096 or 512,4096")
     return [int(c) for c in counts]
 

@@ -32,7 +32,7 @@ AUTO_BYTES = 1 << 30
 def counts(context: click.Context, parameter: click.Parameter, value: str) -> list[int]:
     """Read a list of whole numbers above 0."""
     parts = value.split(",")
-    if not all(part.strip().isdigit() and int(part) for part in parts):
+    if not all(part.strip().isdecimal() and int(part) for part in parts):
         raise OptionError(
             f"--{parameter.name} {value}: give whole numbers above 0, such as 8 or 8,32,128"
         )

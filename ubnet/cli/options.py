@@ -92,10 +92,14 @@ def ranks_option(command: F) -> F:
     return click.option(
         "--ranks",
         metavar="RANKS",
-        callback=lambda ctx, param, value: value and read_rank_counts("--ranks", value, least=0),
+        callback=_read_ranks,
         help="How many, a list 8,16, or a range 8:320 (doubling, the end included); by default "
         "all that --place holds.",
     )(command)
+
+
+def _read_ranks(ctx: click.Context, param: click.Parameter, value: str | None) -> list[int] | None:
+    return None if value is None else read_rank_counts("--ranks", value, least=0)
 
 
 def place_option(command: F) -> F:

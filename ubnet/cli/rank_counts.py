@@ -17,7 +17,7 @@ def read_rank_counts(option: str, text: str, least: int = 1) -> list[int]:
     counts: list[int] = []
     for part in text.split(","):
         ends = part.split(":")
-        if len(ends) > 2 or not all(e.strip().isdigit() and int(e) >= least for e in ends):
+        if len(ends) > 2 or not all(e.strip().isdecimal() and int(e) >= least for e in ends):
             raise OptionError(f"{option} {text}: give ranks, such as 32, 8,32 or 8:320 (doubling)")
         first, last = int(ends[0]), int(ends[-1])
         if first > last or (len(ends) == 2 and not first):

@@ -76,7 +76,7 @@ def note_empty(asked: int, used: int, what: str) -> None:
 
 def _between(part: str, first: str, *rest: str) -> list[int]:
     factor = rest[1] if len(rest) > 1 else "2"
-    if len(rest) > 2 or not factor.isdigit() or int(factor) < 2:
+    if len(rest) > 2 or not factor.isdecimal() or int(factor) < 2:
         raise OptionError(
             f"{part!r} is no range of sizes: write from:to:factor with a factor of 2 or more, "
             "such as 1KiB:64MiB:4"
