@@ -57,7 +57,7 @@ def finish(
 def find_next_end(clock: Row, lists: Table, blocks: Table) -> None:
     """Find the first end of all active flows at their present rates."""
     n = clock.active
-    soonest = NEVER
+    soonest, first_block, last_block = NEVER, 0, 0
     for b in range((n + (1 << BLOCK_BITS) - 1) >> BLOCK_BITS):
         block = blocks[b]
         if block.dirty != 0:
@@ -66,11 +66,12 @@ def find_next_end(clock: Row, lists: Table, blocks: Table) -> None:
             for k in range(b << BLOCK_BITS, min(n, (b + 1) << BLOCK_BITS)):
                 first = min(first, lists[k].due_ps)
             block.first_ps = first
-        if block.first_ps < soonest:
-            soonest = block.first_ps
-            clock.first_block = b
-        if block.first_ps == soonest:
-            clock.last_block = b
+        if block.first_ps <= soonest:
+            if block.first_ps < soonest:
+                soonest, first_block = block.first_ps, b
+            last_block = b
+    clock.first_block = first_block
+    clock.last_block = last_block
     clock.next_end = soonest
 
 

@@ -11,7 +11,7 @@ from ubnet.jit import inner_kernel, kernel
 
 from .ends import find_next_end, hold_back, take_due
 from .fill import fill
-from .starts import pass_instant
+from .starts import fetch_next, pass_instant
 from .state import CLOCK_ROW, MOST_SHARES, NEVER, NO_EVENT, WATCHED_END, Int, Row, Table
 from .sweep import settle_alone, sweep
 
@@ -90,6 +90,7 @@ def work(engine: tuple[Any, ...], limit_ps: Int, until: Int) -> Int:
             clock.listed_links = 0
             clock.changed_links = 0
             find_next_end(clock, lists, blocks)
+            fetch_next(clock, flows, hops, lists)
         now = clock.next_end
         if clock.tolerance > 0 and now < NEVER and not due:
             now = hold_back(clock, lists, blocks)

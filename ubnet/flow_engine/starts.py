@@ -5,10 +5,23 @@ import numpy as np
 from ubnet.jit import inlined_kernel
 
 from .active import activate, deactivate, deactivate_all
+from .ahead import fetch
 from .ends import finish
 from .heaps import sort_batch
 from .state import I8, Int, Row, Table
 from .waiting import pop_waiting
+
+
+@inlined_kernel
+def fetch_next(clock: Row, flows: Table, hops: Table, lists: Table) -> None:
+    """Fetch the route of a flow that starts next, and the flows of the two instants after it.
+
+    They were queued long ago, and a processor that has to wait for them waits longest of all.
+    """
+    if clock.waiting > 2:
+        fetch(hops[min(len(hops) - 1, flows[lists[0].waiting].first_hop)])
+        fetch(flows[lists[1].waiting])
+        fetch(flows[lists[2].waiting])
 
 
 @inlined_kernel

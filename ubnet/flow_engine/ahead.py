@@ -1,0 +1,32 @@
+"""Rows are brought into the processor's cache before they are needed."""
+
+from typing import Any
+
+import numba
+from numba.core import types
+from numba.core.cgutils import int32_t, ir, voidptr_t  # type: ignore[attr-defined]
+from numba.extending import intrinsic
+
+from .state import Row
+
+
+def _ask_for(typing_context: Any, row: Any) -> Any:
+    """Compile the instruction that asks for the cache line at which a row begins."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        kind = ir.FunctionType(ir.VoidType(), [voidptr_t, int32_t, int32_t, int32_t])
+        prefetch = builder.module.declare_intrinsic("llvm.prefetch", [voidptr_t], kind)
+        to_read, into_all_caches, of_data = int32_t(0), int32_t(3), int32_t(1)
+        place = builder.bitcast(arguments[0], voidptr_t)
+        builder.call(prefetch, [place, to_read, into_all_caches, of_data])
+        return context.get_dummy_value()
+
+    return types.void(row), generate
+
+
+def _need_not(row: Row) -> None:
+    """Do nothing: where nothing is compiled, a cache line does not count."""
+
+
+compiles = not numba.config.DISABLE_JIT  # type: ignore[attr-defined]
+fetch: Any = intrinsic(_ask_for) if compiles else _need_not
