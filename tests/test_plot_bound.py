@@ -48,6 +48,16 @@ def test_different_operations_have_no_common_bound():
     assert bound_of([replace(ROWS[0], size_bytes=0)]) == []
 
 
+def test_where_readers_of_a_block_are_what_changes_there_is_no_bound_against_size():
+    readers = [
+        replace(ROWS[0], op="pool", case=f"1 MiB, {n} readers", ranks=n, size_bytes=n << 20)
+        for n in (1, 2, 4)
+    ]
+    (line,) = series_of(readers)
+    assert line.across == [1, 2, 4]
+    assert bound_of(readers) == []
+
+
 def test_the_picture_names_the_bound(tmp_path):
     pytest.importorskip("matplotlib")
     plot_rows(ROWS, tmp_path / "p.svg", "four dies")

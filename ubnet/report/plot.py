@@ -141,7 +141,7 @@ def bound_of(rows: Sequence[Row]) -> list[Series]:
     """
     drawn = [r for r in rows if r.size_bytes > 0 and r.busbw_GBps and r.efficiency > 0]
     sizes = sorted({r.size_bytes for r in drawn})
-    if len({_key(r, by_ranks=True)[:2] for r in drawn}) != 1:
+    if len({(*_key(r, by_ranks=False)[:2], r.ranks) for r in drawn}) != 1:
         return []
     best = [
         min((r for r in drawn if r.size_bytes == size), key=lambda r: r.time_us * r.efficiency)
