@@ -1,6 +1,7 @@
 """What a stranger meets: signatures that can be read, and one sentence for what cannot be."""
 
 import inspect
+import re
 
 import numpy as np
 import pytest
@@ -73,6 +74,29 @@ def test_what_is_no_number_is_refused_by_name_in_a_sentence(call, column, value)
     assert text.startswith(f"{column} ")
     assert "\n" not in text
     assert len(text) < 150
+
+
+@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"capacity": [1e9, 0.0]}, "capacity must be a row of finite bytes/s > 0"),
+        ({"start_ps": -1}, "flow 0 starts at -1 ps, before now"),
+        ({"nbytes": [1000, -1]}, "flow 1 has -1 bytes"),
+        ({"route_link": [0, 2]}, "flow 1 crosses link 2; links here are 0 to 1"),
+        ({"route_ptr": [0, 2, 2], "route_link": [1, 1]}, "flow 0 crosses link 1 twice"),
+        ({"route_share": [0.0, 1.0]}, "flow 0 has share 0.0 of link 0"),
+        ({"weight": [1.0, np.nan]}, "flow 1 has weight nan"),
+        ({"rate_cap": 0}, "flow 0 has rate cap 0.0"),
+        ({"startup_ps": [0, -1]}, "flow 1 has a start-up of -1 ps"),
+        ({"dep": [1 << 40]}, "flow 1 waits for flow 1099511627776; it can wait for flows 0 to 1"),
+        ({"dep_ptr": [0, 1, 2], "dep": [1, 0]}, "waits for itself through its dependencies"),
+        ({"dep_ptr": None}, "dep has 1 entries but dep_ptr is not given"),
+    ],
+)
+def test_flows_that_no_run_can_take_are_refused(call, wrong, said):
+    with pytest.raises(FlowError, match=re.escape(said)):
+        call(**GIVEN | wrong)
 
 
 @pytest.mark.parametrize("tolerance", ["x", None, -1, 1, np.nan, [1e-3]])

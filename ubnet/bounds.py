@@ -9,9 +9,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ubnet.column import numbers
+from ubnet.column import capacities
 from ubnet.compressed_rows import owners
 from ubnet.fabric import Floats, Ints
+from ubnet.flow_faults import refuse_faulty
 from ubnet.jit import kernel
 from ubnet.posted_flows import PostedFlows
 from ubnet.units import PS_PER_S
@@ -62,7 +63,7 @@ def lower_bounds(
     Raises
     ------
     FlowError
-        For columns of a wrong type or length.
+        As `simulate_flows` does.
 
     Examples
     --------
@@ -71,7 +72,7 @@ def lower_bounds(
     >>> lower_bounds([1e9], 0, [1000, 1000], [0, 1, 2], [0, 0], dep_ptr=[0, 0, 1], dep=[0])
     Bounds(busiest_ps=2000000, link=0, chain_ps=2000000)
     """
-    rates = np.atleast_1d(numbers("capacity", capacity))
+    rates = capacities(capacity)
     flows = PostedFlows.read(
         start_ps,
         nbytes,
@@ -85,6 +86,7 @@ def lower_bounds(
         startup_ps,
         gate,
     ).in_full()
+    refuse_faulty(flows, rates, np.zeros(len(rates), np.int64), stamp=1, first=0, now_ps=0)
     link, share, flow = flows.route_link, flows.route_share, owners(flows.route_ptr)
     alone = flows.rate_cap.copy()
     np.minimum.at(alone, flow, rates[link] / share)

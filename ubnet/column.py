@@ -29,6 +29,20 @@ def numbers(name: str, given: ArrayLike) -> F8:
     return np.require(array, np.float64, BEHAVED)
 
 
+def capacities(given: ArrayLike) -> F8:
+    """Return the bytes/s of links, an array of its own.
+
+    Raises
+    ------
+    FlowError
+        Where they are no row of finite numbers > 0.
+    """
+    rates = np.atleast_1d(numbers("capacity", given)).copy()
+    if rates.ndim != 1 or not (np.isfinite(rates) & (rates > 0)).all():
+        raise FlowError("capacity must be a row of finite bytes/s > 0, one for each link")
+    return rates
+
+
 def _array(name: str, given: ArrayLike) -> NDArray[Any]:
     """Return what is given as an array, whatever it holds."""
     try:

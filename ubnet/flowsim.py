@@ -6,7 +6,7 @@ Its loop: take all events of this instant, apply them, re-allocate once, find th
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ubnet.column import numbers
+from ubnet.column import capacities
 from ubnet.errors import FlowError
 from ubnet.flow_engine import moving, state
 from ubnet.flow_engine.driver import Driver
@@ -60,13 +60,10 @@ class FlowSim:
                 f"tolerance {tolerance!r} is not a fraction from 0 (exact) to 0.1; "
                 "FlowSim(capacity, tolerance=1e-3) lets ends within a thousandth wait"
             )
-        rates = np.atleast_1d(numbers("capacity", capacity)).copy()
-        if rates.ndim != 1 or not (np.isfinite(rates) & (rates > 0)).all():
-            raise FlowError("capacity must be a row of finite bytes/s > 0, one for each link")
-        self._capacity = rates
-        self._driver = Driver(rates, tolerance)
+        self._capacity = capacities(capacity)
+        self._driver = Driver(self._capacity, tolerance)
         self._clock = self._driver.clock
-        self._seen = np.zeros(len(rates), np.int64)
+        self._seen = np.zeros(len(self._capacity), np.int64)
         self._checked = 1
 
     def __repr__(self) -> str:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ubnet.bounds import Bounds, lower_bounds
-from ubnet.column import numbers
+from ubnet.column import capacities
 from ubnet.flowsim import FlowSim
 from ubnet.posted_flows import check_names
 from ubnet.units import PS_PER_S
@@ -93,7 +93,7 @@ def report_links(capacity: "ArrayLike", **columns: Any) -> LinkReport:
     (2000000, [1.0, 0.125], [1.0, 0.0], 1.0)
     """
     check_names("report_links", lower_bounds, columns)
-    rates = np.atleast_1d(numbers("capacity", capacity))
+    rates = capacities(capacity)
     sim = FlowSim(rates)
     sim.post(**columns)
     peak, held = np.zeros(len(rates)), np.zeros(len(rates) + 1)

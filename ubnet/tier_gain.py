@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ubnet.bounds import lower_bounds
-from ubnet.column import numbers
+from ubnet.column import capacities
 from ubnet.errors import FlowError
 from ubnet.flow_ends import simulate_flows
 from ubnet.flow_engine.moving import Active
@@ -80,7 +80,7 @@ def tier_gains(capacity: "ArrayLike", tier_of: Sequence[str], **columns: Any) ->
     {'port': 1.0, 'spine': 0.0}
     """
     check_names("tier_gains", lower_bounds, columns)
-    rates = np.atleast_1d(numbers("capacity", capacity))
+    rates = capacities(capacity)
     if len(tier_of) != len(rates):
         raise FlowError(f"tier_of names {len(tier_of)} tiers for {len(rates)} links; name one each")
     names = list(dict.fromkeys(tier_of))
