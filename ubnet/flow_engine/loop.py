@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ubnet.jit import inner_kernel, kernel
+from ubnet.jit import inner_kernel, kernel, merged_kernel
 
 from .ends import find_next_end, hold_back, take_due
 from .fill import fill
@@ -40,7 +40,7 @@ def _want_dense(clock: Row, hops: Table, links: Table) -> None:
         clock.wanted = columns
 
 
-@inner_kernel
+@merged_kernel
 def _reallocate(
     clock: Row, flows: Table, hops: Table, links: Table, lists: Table, levels: Table, blocks: Table
 ) -> None:

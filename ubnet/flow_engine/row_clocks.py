@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from ubnet.jit import inner_kernel
+from ubnet.jit import inner_kernel, merged_kernel
 
 from .ends import latest_of
 from .row_filling import fill_rows
@@ -24,7 +24,7 @@ def _find_first(hops: Table, slots: Table, row: Row, row_id: Int) -> None:
     row.first = hops[first].flow
 
 
-@inner_kernel
+@merged_kernel
 def reallocate_rows(clock: Row, flows: Table, hops: Table, dense: Any) -> None:
     """Fill the rows anew; set the clocks of those whose level changed; find the next end."""
     rows, steps, slots = dense[4], dense[6], dense[9]

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from ubnet.jit import inner_kernel
+from ubnet.jit import inner_kernel, merged_kernel
 
 from .ends import note_held
 from .heaps import sort_ids
@@ -13,7 +13,7 @@ from .rows import STRIDE, UNPLACED, end_of
 from .state import CRAMPED, MOST_SHARES, Int, Row, Table
 
 
-@inner_kernel
+@merged_kernel
 def take_rows_due(clock: Row, flows: Table, hops: Table, lists: Table, dense: Any) -> Int:
     """Take the flows whose time has come out of their rows, into the batch; return their number."""
     rows, place, steps, _, rising_then, slots, cells = dense[4:]
@@ -87,7 +87,7 @@ def _are_fit(
     return bool(clock.unfit == 0)
 
 
-@inner_kernel
+@merged_kernel
 def start_in_rows(
     clock: Row, flows: Table, hops: Table, links: Table, lists: Table, dense: Any, n: Int
 ) -> None:

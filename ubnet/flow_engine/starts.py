@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ubnet.jit import inlined_kernel
+from ubnet.jit import inlined_kernel, merged_kernel
 
 from .active import activate, deactivate, deactivate_all
 from .ahead import fetch
@@ -24,7 +24,7 @@ def fetch_next(clock: Row, flows: Table, hops: Table, lists: Table) -> None:
         fetch(flows[lists[2].waiting])
 
 
-@inlined_kernel
+@merged_kernel
 def pass_instant(
     clock: Row,
     flows: Table,
