@@ -12,7 +12,7 @@ from ubnet.jit import inner_kernel, kernel, merged_kernel
 from .ends import find_next_end, hold_back, take_due
 from .fill import fill
 from .starts import fetch_next, pass_instant
-from .state import CLOCK_ROW, MOST_SHARES, NEVER, NO_EVENT, WATCHED_END, Int, Row, Table
+from .state import CLOCK_ROW, MOST_SHARES, NEVER, NO_EVENT, PATIENCE, WATCHED_END, Int, Row, Table
 from .sweep import settle_alone, sweep
 
 MOST_COLUMNS = 2048
@@ -56,7 +56,8 @@ def _reallocate(
         clock.misses = 0
     else:
         clock.misses += 1
-        clock.wait = (1 << min(clock.misses - 1, 5)) - 1
+        misses = clock.misses if clock.misses > 0 else clock.misses + PATIENCE
+        clock.wait = (1 << min(misses - 1, 5)) - 1
         fill(clock, flows, hops, links, lists, levels, blocks)
         if clock.misses > 2:
             _want_dense(clock, hops, links)

@@ -17,6 +17,7 @@ from .state import (
     CRAMPED,
     NEVER,
     NO_EVENT,
+    PATIENCE,
     PS_PER_S,
     SAME_LEVEL,
     WATCHED_END,
@@ -131,7 +132,7 @@ def work_dense(engine: tuple[Any, ...], dense: tuple[Any, ...], limit_ps: Int, u
     if clock.unfit == CRAMPED:
         clock.misses = 2  # the next sweep given up leads back
     elif clock.unfit != 0:
-        clock.misses = -64  # such flows may well come again
+        clock.misses = -PATIENCE  # such flows may well come again
     clock.unfit = 0
     clock.wait = 1  # a filling sets what sweeps need
     return 0

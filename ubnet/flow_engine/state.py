@@ -24,6 +24,7 @@ ROUND_UP = 0.5 + 3.1e-4
 # Levels closer than this, relatively, are one level: equal flows get equal rates to the last bit.
 SAME_LEVEL = 1e-12
 
+PATIENCE = 64  # so many sweeps more are given up before rows are tried again
 CRAMPED = -1  # what `clock.unfit` says where slots alone are missing
 BLOCK_BITS = 5  # active flows in blocks of 32, each with its first end
 ELSEWHERE = -2
@@ -66,7 +67,8 @@ CLOCK = [  # of the whole simulation
     ("swept_flows", "i8"),
     ("listed_links", "i8"),
     ("hops", "i8"),  # of all active flows
-    ("misses", "i8"),  # sweeps that were given up, in a row
+    # Sweeps that were given up, in a row; from -PATIENCE on where flows did not fit into rows.
+    ("misses", "i8"),
     ("wait", "i8"),  # re-allocations to fill anew before the next sweep is tried
     ("changed_links", "i8"),
     ("odd_flows", "i8"),  # active ones with a weight, a cap or a share of their own
