@@ -22,6 +22,7 @@ GIVEN = {
     "dep_ptr": [0, 0, 1],
     "dep": [0],
     "startup_ps": [0, 0],
+    "gate": [False],
 }
 
 
@@ -90,7 +91,9 @@ def test_what_is_no_number_is_refused_by_name_in_a_sentence(call, column, value)
         ({"rate_cap": 0}, "flow 0 has rate cap 0.0"),
         ({"startup_ps": [0, -1]}, "flow 1 has a start-up of -1 ps"),
         ({"dep": [1 << 40]}, "flow 1 waits for flow 1099511627776; it can wait for flows 0 to 1"),
-        ({"dep_ptr": [0, 1, 2], "dep": [1, 0]}, "waits for itself through its dependencies"),
+        ({"dep_ptr": [0, 1, 2], "dep": [1, 0], "gate": True}, "waits for itself through its"),
+        ({"nbytes": 1 << 63}, "nbytes holds 9223372036854775808; integers here are at most"),
+        ({"dep": np.array([2**64 - 1], np.uint64)}, "dep holds 18446744073709551615; integers"),
         ({"dep_ptr": None}, "dep has 1 entries but dep_ptr is not given"),
     ],
 )

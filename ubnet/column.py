@@ -12,6 +12,7 @@ I8 = NDArray[np.int64]
 F8 = NDArray[np.float64]
 INT32, INT64 = np.dtype(np.int32), np.dtype(np.int64)
 FLOAT64, BOOL = np.dtype(np.float64), np.dtype(np.bool_)
+MOST_INT64 = np.iinfo(np.int64).max
 BEHAVED: list[Literal["C", "A", "W"]] = ["C", "A", "W"]  # read-only arrays are types of their own
 
 
@@ -73,8 +74,15 @@ def integers(name: str, given: ArrayLike, n: int | None = None) -> NDArray[np.in
             array = array.astype(np.int64)
         if array.dtype.kind not in "iu":
             raise FlowError(f"{name} holds {_kind(array)}; it takes integers: use int64")
-        array = np.require(array, np.int64, BEHAVED)
+        array = _signed(name, array)
     return _column(name, array, n)
+
+
+def _signed(name: str, array: NDArray[Any]) -> I8:
+    """Return integers of any type as int64; the largest of uint64 would come out negative."""
+    if array.dtype.kind == "u" and array.size and array.max() > MOST_INT64:
+        raise FlowError(f"{name} holds {array.max()}; integers here are at most 2**63 - 1")
+    return np.require(array, np.int64, BEHAVED)
 
 
 def reals(name: str, given: ArrayLike, n: int) -> NDArray[np.float64]:
@@ -118,11 +126,16 @@ def truths(name: str, given: ArrayLike, n: int) -> NDArray[np.bool_]:
     Raises
     ------
     FlowError
-        Where the length is wrong.
+        Where the values are no truth values, nor integers, or the length is wrong.
     """
-    if not (type(given) is np.ndarray and given.dtype is BOOL and given.flags.carray):
-        given = np.require(given, np.bool_, BEHAVED)
-    return _column(name, given, n)
+    if type(given) is np.ndarray and given.dtype is BOOL and given.flags.carray:
+        array = given
+    else:
+        array = _array(name, given)
+        if array.size and array.dtype.kind not in "biu":
+            raise FlowError(f"{name} holds {_kind(array)}; it takes truth values: use bool")
+        array = np.require(array, np.bool_, BEHAVED)
+    return _column(name, array, n)
 
 
 def _column(name: str, array: NDArray[Any], n: int | None) -> NDArray[Any]:
@@ -153,7 +166,7 @@ def pointers(name: str, given: ArrayLike, n: int | None, entries: int) -> NDArra
     if n is not None and len(array) != n + 1:
         raise FlowError(f"{name} has {len(array)} entries for {n} flows; give {n + 1}")
     if array.dtype is not INT64 or not array.flags.carray:
-        array = np.require(array, np.int64, BEHAVED)
+        array = _signed(name, array)
     if array[0] != 0 or array[-1] != entries or (len(array) > 2 and falls(array)):
         raise FlowError(
             f"{name} runs from {array[0]} to {array[-1]}; it must start at 0, never fall and end "
