@@ -66,7 +66,7 @@ def inlined_kernel(function: F) -> F:
 
 
 def merged_kernel(function: F) -> F:
-    """Write an inner kernel into the one kernel that calls it before either is compiled.
+    """Write an inner kernel into the one or two that call it, before any of them is compiled.
 
     LLVM optimises whatever a kernel calls once more with that kernel. So each level between the
     entry and the leaves has its price: the five levels of the engine's loops cost a tenth of the

@@ -11,7 +11,7 @@ from ubnet.jit import inner_kernel, kernel, merged_kernel
 
 from .ends import find_next_end, hold_back, take_due
 from .fill import fill
-from .starts import fetch_next, pass_instant
+from .instant import fetch_next, pass_instant
 from .state import CLOCK_ROW, MOST_SHARES, NEVER, NO_EVENT, PATIENCE, WATCHED_END, Int, Row, Table
 from .sweep import settle_alone, sweep
 

@@ -7,11 +7,11 @@ import numpy as np
 from ubnet.jit import inner_kernel, kernel
 
 from .heaps import drop_top, sink_level
+from .instant import pass_instant
 from .row_clocks import hold_back_rows, reallocate_rows, unpack_rows
 from .row_events import start_in_rows, take_rows_due
 from .row_members import join_row, take_slots
 from .rows import SPARE_SLOTS, UNPLACED
-from .starts import pass_instant
 from .state import (
     CLOCK_ROW,
     CRAMPED,
