@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.instances import all_to_all, clos, random_instance
+from tests.instances import all_to_all, clos, poisson, random_instance
 from tests.lp import lp_rates
 from tests.naive import compiled, naive_flows
 from ubnet.flow_ends import simulate_flows
@@ -217,6 +217,19 @@ def test_jit_off_gives_the_same_picoseconds_by_the_same_work():
     )
     assert shown.returncode == 0, shown.stderr
     assert json.loads(shown.stdout) == runs_of_seeds()
+
+
+@pytest.mark.parametrize("instance", [poisson(2000, 0.6, 64), all_to_all("moe", "ecmp", 24)])
+def test_sweeps_are_counted_from_the_first_again_before_their_numbers_are_too_long(instance):
+    capacity = instance["capacity"]
+    columns = {name: column for name, column in instance.items() if name != "capacity"}
+    sim = FlowSim(capacity)
+    sim.post(**columns)
+    for name in ("sweep", "epoch", "sums"):
+        sim._clock[state.PLACES[name]] = state.MOST_NUMBERED - 40
+    sim.run()
+    assert sim._clock[state.PLACES["sweep"]] < sim.counters["reallocations"]
+    assert sim.finish_ps.tolist() == simulate_flows(**instance).tolist()
 
 
 def test_no_column_is_called_as_numpy_calls_what_each_row_has():

@@ -5,7 +5,7 @@ import numpy as np
 from ubnet.jit import inlined_kernel, inner_kernel
 
 from .link_sums import count_own, discount_own, leave_more
-from .state import BLOCK_BITS, ELSEWHERE, NEVER, PS_PER_S, ROUND_UP, Int, Row, Table
+from .state import BLOCK_BITS, ELSEWHERE, MOST_NUMBERED, NEVER, PS_PER_S, ROUND_UP, Int, Row, Table
 
 
 @inlined_kernel
@@ -31,6 +31,33 @@ def look_again(clock: Row, links: Table, link: Row, link_id: Int) -> None:
         link.listed = 1
         links[clock.listed_links].to_look_at = link_id
         clock.listed_links += 1
+
+
+@inner_kernel
+def _number_anew(clock: Row, flows: Table, links: Table) -> None:
+    """Count sweeps, fillings and sums from the first again, and forget the former ones."""
+    clock.sweep = 1
+    clock.epoch = 1
+    clock.sums = 1
+    for row in range(clock.rows):
+        flows[row].inside = 0
+        flows[row].open_in = 0
+    for k in range(len(links)):
+        link = links[k]
+        link.touched = 0
+        link.left_in = 0
+        link.summed = 0
+
+
+@inlined_kernel
+def end_allocation(clock: Row, flows: Table, links: Table) -> None:
+    """Note that all rates are right: what comes from now on is for the next sweep."""
+    clock.sweep += 1
+    clock.swept_flows = 0
+    clock.listed_links = 0
+    clock.changed_links = 0
+    if max(clock.sweep, clock.epoch, clock.sums) > MOST_NUMBERED:
+        _number_anew(clock, flows, links)
 
 
 @inlined_kernel

@@ -9,6 +9,7 @@ import numpy as np
 
 from ubnet.jit import inner_kernel, kernel, merged_kernel
 
+from .active import end_allocation
 from .ends import find_next_end, hold_back, take_due
 from .fill import fill
 from .instant import fetch_next, pass_instant
@@ -86,10 +87,7 @@ def work(engine: tuple[Any, ...], limit_ps: Int, until: Int) -> Int:
                 clock.misses = 0
             else:
                 _reallocate(clock, flows, hops, links, lists, levels, blocks)
-            clock.sweep += 1
-            clock.swept_flows = 0
-            clock.listed_links = 0
-            clock.changed_links = 0
+            end_allocation(clock, flows, links)
             find_next_end(clock, lists, blocks)
             fetch_next(clock, flows, hops, lists)
         now = clock.next_end

@@ -6,6 +6,7 @@ import numpy as np
 
 from ubnet.jit import inner_kernel, merged_kernel
 
+from .active import end_allocation
 from .ends import latest_of
 from .row_filling import fill_rows
 from .rows import end_of
@@ -25,7 +26,7 @@ def _find_first(hops: Table, slots: Table, row: Row, row_id: Int) -> None:
 
 
 @merged_kernel
-def reallocate_rows(clock: Row, flows: Table, hops: Table, dense: Any) -> None:
+def reallocate_rows(clock: Row, flows: Table, hops: Table, links: Table, dense: Any) -> None:
     """Fill the rows anew; set the clocks of those whose level changed; find the next end."""
     rows, steps, slots = dense[4], dense[6], dense[9]
     now = clock.now
@@ -52,10 +53,7 @@ def reallocate_rows(clock: Row, flows: Table, hops: Table, dense: Any) -> None:
         soonest = min(soonest, rows[steps[k].row].end_ps)
     clock.next_end = soonest
     clock.lowest = clock.steps
-    clock.sweep += 1
-    clock.swept_flows = 0
-    clock.listed_links = 0
-    clock.changed_links = 0
+    end_allocation(clock, flows, links)
 
 
 @inner_kernel

@@ -95,7 +95,7 @@ def work_dense(engine: tuple[Any, ...], dense: tuple[Any, ...], limit_ps: Int, u
         clock.wanted = 0
         _build_rows(clock, flows, hops, links, lists, levels, dense)
         clock.reallocations -= 1  # the same instant once more
-        reallocate_rows(clock, flows, hops, dense)
+        reallocate_rows(clock, flows, hops, links, dense)
     clock.reported = 0
     while True:
         due = clock.waiting > 0 and lists[0].waiting_ps <= clock.now
@@ -104,7 +104,7 @@ def work_dense(engine: tuple[Any, ...], dense: tuple[Any, ...], limit_ps: Int, u
         if clock.stale != 0 and not due:
             if clock.unfit != 0 or 2 * clock.active < clock.crowd:
                 break
-            reallocate_rows(clock, flows, hops, dense)
+            reallocate_rows(clock, flows, hops, links, dense)
         now = clock.next_end
         if clock.tolerance > 0 and now < NEVER:
             now = hold_back_rows(clock, lists, dense)

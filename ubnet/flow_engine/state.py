@@ -24,6 +24,7 @@ ROUND_UP = 0.5 + 3.1e-4
 # Levels closer than this, relatively, are one level: equal flows get equal rates to the last bit.
 SAME_LEVEL = 1e-12
 
+MOST_NUMBERED = 1 << 30  # sweeps, fillings or sums, whose numbers rows keep in four bytes
 PATIENCE = 64  # so many sweeps more are given up before rows are tried again
 CRAMPED = -1  # what `clock.unfit` says where slots alone are missing
 BLOCK_BITS = 5  # active flows in blocks of 32, each with its first end
