@@ -50,7 +50,7 @@ def ring(ranks: int, count: int, *, root: int = 0, chunks: int = 1) -> Schedule:
     <Schedule broadcast ring: 4 ranks, 31 operations, 12 steps>
     """
     builder = _start("broadcast ring", ranks, count, root, in_order=True)
-    chain, part = line(builder, root, ranks, count, chunks)
+    chain, part = line(builder, root, count, chunks)
     builder.add(
         chain.step,
         chain.src,

@@ -53,7 +53,7 @@ def ring(ranks: int, count: int, *, root: int = 0, chunks: int = 1) -> Schedule:
     """
     adding = (root + np.arange(min(2, ranks), ranks + 1)) % ranks
     builder, own = _start("reduce ring", ranks, count, root, adding, in_order=True)
-    chain, part = line(builder, (root + 1) % ranks, ranks, count, chunks)
+    chain, part = line(builder, (root + 1) % ranks, count, chunks)
     builder.add(
         chain.step,
         chain.src,

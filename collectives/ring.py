@@ -69,9 +69,7 @@ def chains(
     return Chains(hop, step, src, (src + 1) % builder.ranks, brought[..., None])
 
 
-def line(
-    builder: ScheduleBuilder, first: int, ranks: int, count: int, chunks: int
-) -> tuple[Chains, Pieces]:
+def line(builder: ScheduleBuilder, first: int, count: int, chunks: int) -> tuple[Chains, Pieces]:
     """Lay out the way of one array from a rank to all the others around the ring, and its pieces.
 
     Parameters
@@ -80,9 +78,9 @@ def line(
         As for `chains`.
     first : int
         The rank at which it starts.
-    ranks, count : int
-        Number of ranks; elements of the array.
+    count : int
+        Elements of the array.
     """
     part = pieces(np.zeros(1, dtype=np.int64), np.array([count]), chunks)
     start = np.full(len(part.block), first)
-    return chains(builder, start, ranks - 1, part, chunks, stride=1), part
+    return chains(builder, start, builder.ranks - 1, part, chunks, stride=1), part
