@@ -191,7 +191,7 @@ def test_an_interrupted_process_ends_all_with_130(tmp_path):
         os.kill(pids[1], signal.SIGINT)
         assert process.wait(20) == 130
         said = process.stderr.read()
-        assert said.count("ubnet: interrupted\n") == 1
+        assert said.count("ubnet: interrupted") == 1  # the launcher may write on in its line
         assert "Traceback" not in said
     finally:
         process.stdout.close(), process.stderr.close()
