@@ -80,9 +80,9 @@ def activate(
     lists: Table,
     blocks: Table,
     flow_id: Int,
-    alone: bool,
+    to_sweep: bool,
 ) -> None:
-    """Let a flow's bytes enter the network; it rises in the next sweep if it comes `alone`."""
+    """Let a flow's bytes enter the network; it rises in the next sweep where a sweep is to come."""
     flow = flows[flow_id]
     begin, end = flow.first_hop, flows[flow_id + 1].first_hop
     place = clock.active
@@ -99,7 +99,7 @@ def activate(
     clock.odd_flows += flow.odd
     clock.capped += 1 if flow.cap < np.inf else 0
     clock.hops += end - begin
-    if alone:
+    if to_sweep:
         let_in(clock, flow, links, lists, flow_id)
     for h in range(begin, end):
         hop = hops[h]
@@ -116,7 +116,7 @@ def activate(
             clock.busy_links += 1
             continue
         hops[after].prev = h
-        if alone and link.summed == clock.sums:
+        if to_sweep and link.summed == clock.sums:
             link.open_count += 1
             count_own(hop, link, np.int64(h), hop.share * flow.weight)
 

@@ -67,13 +67,13 @@ def pass_instant(
     if entered > 1:
         sort_batch(clock, flows, lists, entered)
     # So many that all are allocated anew: nothing is noted for a sweep.
-    alone = 4 * entered <= clock.active + entered
-    if not alone:
+    to_sweep = 4 * entered <= clock.active + entered
+    if not to_sweep:
         clock.wait = max(1, clock.wait)
     for k in range(entered):
         flow_id = np.int64(lists[k].batch)
         while flow_id >= 0:
             clock.events += 1
             flow_id = flows[flow_id].equal
-        activate(clock, flows, hops, links, lists, blocks, np.int64(lists[k].batch), alone)
+        activate(clock, flows, hops, links, lists, blocks, np.int64(lists[k].batch), to_sweep)
     return int(entered)
