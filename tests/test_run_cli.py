@@ -127,6 +127,17 @@ def test_a_trace_is_written_whole_or_not_at_all(run, tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["program.py", "trace.json"]
 
 
+@pytest.mark.parametrize("what", ["trace", "events"])
+def test_a_full_disk_is_told_by_the_name_of_the_file_and_hides_no_deadlock(run, what):
+    words = f"ubnet: the {what} cannot be written to /dev/full: No space left on device\n"
+    comm = "from mpi4py import MPI\nc = MPI.COMM_WORLD\nc.barrier()\n"
+    status, _, said = run(comm, "-n", 2, f"--{what}", "/dev/full")
+    assert (status, said) == (1, words)
+    status, _, said = run(comm + "c.recv()", "-n", 2, f"--{what}", "/dev/full")
+    assert status == 1
+    assert said.startswith(words + "ubnet: deadlock after")
+
+
 def test_a_deadlock_leaves_the_trace_up_to_it(run, tmp_path):
     trace = tmp_path / "trace.json"
     source = (

@@ -115,34 +115,40 @@ def run(
     script = Program(program, arguments)
     with _reported_once():
         deadlock = None
-        with (
-            _opened(events, "events") as file,
-            _opened(trace, "trace", whole=True) as trace_file,
-        ):
-            from ubnet.launch import make_world
+        try:
+            with (
+                _opened(events, "events") as file,
+                _opened(trace, "trace", whole=True) as trace_file,
+            ):
+                from ubnet.launch import make_world
 
-            world = make_world(
-                ranks,
-                place=place.split(",") if "," in place or "." in place else place,
-                eager_bytes=parse_size(eager),
-                events=file,
-                **options,
-            )
-            world.host.enter = script.enter
-            if trace is not None or summary:
-                world.record()
-            if trace is not None and trace_file is not None and trace.is_file():
-                trace.unlink()  # however this run ends, no earlier one's trace passes for its own
-            try:
-                with script.in_place(), _tagged(tag_output):
-                    result = world.run(script.run)
-            except Deadlock as error:  # what was recorded is wanted all the more
-                deadlock = error
-            if trace_file is not None:
-                _write_trace(trace_file, world)
-        if deadlock is not None:
-            if trace_file is not None:
+                world = make_world(
+                    ranks,
+                    place=place.split(",") if "," in place or "." in place else place,
+                    eager_bytes=parse_size(eager),
+                    events=file,
+                    **options,
+                )
+                world.host.enter = script.enter
+                if trace is not None or summary:
+                    world.record()
+                if trace is not None and trace_file is not None and trace.is_file():
+                    trace.unlink()  # however this run ends, no earlier one's passes for its own
+                try:
+                    with script.in_place(), _tagged(tag_output):
+                        result = world.run(script.run)
+                except Deadlock as error:  # what was recorded is wanted all the more
+                    deadlock = error
+                if trace_file is not None:
+                    _write_trace(trace_file, world)
+        except OutputError as error:
+            if deadlock is None:
+                raise
+            note(str(error))  # a full disk must not hide how the run ended
+        else:
+            if deadlock is not None and trace_file is not None:
                 note(f"the trace up to the deadlock is in {trace}")
+        if deadlock is not None:
             raise deadlock
     if summary and _speaks():
         _print_summary(result, world)
@@ -214,6 +220,10 @@ def _opened(path: Path | None, what: str, *, whole: bool = False) -> Iterator[IO
             yield file
         if file is not None and target != path:
             target.replace(path)
+    except OSError as error:
+        if error.filename is not None:
+            raise
+        raise OutputError(f"the {what} cannot be written to {path}: {error.strerror}") from None
     finally:
         if file is not None and target != path:
             target.unlink(missing_ok=True)
