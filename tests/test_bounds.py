@@ -5,6 +5,7 @@ import pytest
 
 from tests.instances import all_to_all, random_instance
 from ubnet.bounds import lower_bounds
+from ubnet.errors import FlowError
 from ubnet.flow_ends import simulate_flows
 
 
@@ -48,3 +49,28 @@ def test_conflict_free_all_to_all_meets_the_busiest_link():
 def test_nothing_to_move():
     assert lower_bounds([1e9], 0, [], [0], []) == (0, -1, 0)
     assert lower_bounds([1e9], 0, [0], [0, 1], [0], startup_ps=9) == (0, -1, 9)
+
+
+CHAIN = {"dep_ptr": [0, *range(12)], "dep": range(11)}
+ENDLESS = {
+    "bytes": {"nbytes": [1, 2**62]},
+    "cap": {"rate_cap": [1.0, 1e-300]},
+    "share": {"route_share": [1.0, 1e308]},
+    "chain": {"nbytes": [1] * 12, "startup_ps": 2**60, **CHAIN},
+}
+
+
+@pytest.mark.parametrize("bound", [lower_bounds, simulate_flows])
+@pytest.mark.parametrize("case", ENDLESS)
+def test_what_no_clock_sees_end_has_no_bounds_either(case, bound):
+    flows = {"nbytes": [1000, 1000], **ENDLESS[case]}
+    n = len(flows["nbytes"])
+    with pytest.raises(FlowError, match=r"flow \d would end after"):
+        bound([1e6], 0, route_ptr=range(n + 1), route_link=[0] * n, **flows)
+
+
+def test_shares_and_caps_at_the_ends_of_floats_are_bounds_without_a_warning():
+    for share, nbytes in ((1e-320, 1000), (1e308, 0)):
+        route = ([0, 1], [0], [share])
+        assert lower_bounds([1e-9 if nbytes == 0 else 1e9], 0, nbytes, *route).chain_ps == 0
+    assert lower_bounds([1e9], 0, 1000, [0, 1], [0], rate_cap=np.inf).chain_ps == 10**6

@@ -244,6 +244,16 @@ GOOD = {"nbytes": [1, 1], "route_ptr": [0, 1, 2], "route_link": [0, 1]}
 MISUSE = {
     "negative size": ({"nbytes": [1, -1]}, "flow 1 has -1 bytes"),
     "float size": ({"nbytes": [1.0, 2.0]}, "nbytes holds float64"),
+    "size beyond int64": (
+        {"nbytes": np.array([1, 2**63], np.uint64)},
+        "nbytes holds 9223372036854775808",
+    ),
+    "watch by name": ({"watch": ["a", "b"]}, "watch holds text; it takes truth values"),
+    "watch ragged": ({"watch": [[1], [1, 0]]}, "watch has rows of different lengths"),
+    "gate as a part": (
+        {"dep_ptr": [0, 0, 1], "dep": [0], "gate": [0.5]},
+        "gate holds float64 values; it takes truth values",
+    ),
     "size of another length": ({"nbytes": [1, 2, 3]}, r"nbytes has shape \(3,\)"),
     "unknown link": ({"route_link": [0, 2]}, "flow 1 crosses link 2; links here are 0 to 1"),
     "negative link": ({"route_link": [0, -1]}, "flow 1 crosses link -1"),

@@ -12,10 +12,13 @@ from numpy.typing import ArrayLike, NDArray
 from ubnet.column import capacities
 from ubnet.compressed_rows import owners
 from ubnet.fabric import Floats, Ints
-from ubnet.flow_faults import refuse_faulty
+from ubnet.flow_faults import HORIZON_PS, refuse_faulty, too_long
 from ubnet.jit import kernel
 from ubnet.posted_flows import PostedFlows
 from ubnet.units import PS_PER_S
+
+NEVER_PS = 4 * HORIZON_PS
+"""Where the engine's clock ends, and with it every chain."""
 
 
 class Bounds(NamedTuple):
@@ -89,10 +92,17 @@ def lower_bounds(
     refuse_faulty(flows, rates, np.zeros(len(rates), np.int64), stamp=1, first=0, now_ps=0)
     link, share, flow = flows.route_link, flows.route_share, owners(flows.route_ptr)
     alone = flows.rate_cap.copy()
-    np.minimum.at(alone, flow, rates[link] / share)
-    moving = np.where(np.isinf(alone), 0.0, flows.nbytes / alone * PS_PER_S)
+    moving = np.zeros(len(alone))
+    with np.errstate(over="ignore", divide="ignore"):  # what becomes endless is refused below
+        np.minimum.at(alone, flow, rates[link] / share)
+        np.divide(flows.nbytes, alone, out=moving, where=flows.nbytes > 0)
+        moving *= PS_PER_S
+    if moving.max(initial=0.0) > HORIZON_PS:
+        raise too_long(int((moving > HORIZON_PS).argmax()))
     entry = flows.start_ps + flows.startup_ps
     end = chain_ends(entry, flows.startup_ps, moving, flows.dep_ptr, flows.dep, flows.gate)
+    if end.max(initial=0) >= NEVER_PS:
+        raise too_long(int((end >= NEVER_PS).argmax()))
     busiest, which = _busiest(rates, link, flow, share, flows.nbytes, entry)
     return Bounds(busiest, which, int(end.max(initial=0)))
 
@@ -121,7 +131,10 @@ def chain_ends(
     dep: NDArray[np.int64],
     gate: NDArray[np.bool_],
 ) -> NDArray[np.int64]:
-    """Return when each flow ends at the earliest, rounded down; dependencies have no circle."""
+    """Return when each flow ends at the earliest, rounded down; dependencies have no circle.
+
+    All that end at `NEVER_PS` or later end then, lest sums leave 64 bits.
+    """
     n = len(entry_ps)
     pending = np.zeros(n, np.int64)
     first_waiter = np.full(n, -1, np.int64)
@@ -144,7 +157,7 @@ def chain_ends(
     while at < known:
         i = order[at]
         at += 1
-        end[i] += int(moving_ps[i])
+        end[i] = min(end[i] + int(moving_ps[i]), NEVER_PS)
         j = first_waiter[i]
         while j >= 0:
             k = waiter[j]

@@ -34,6 +34,14 @@ FAULTS = {
 WRONG_DEPENDENCY = 9  # the one of them that a flow's own columns have no part in
 
 
+def too_long(flow: int) -> FlowError:
+    """Return the refusal of a flow that no time of the clock can see end."""
+    return FlowError(
+        f"flow {flow} would end after {HORIZON_PS} ps (13 days of virtual time): give fewer "
+        "bytes, or links and caps that carry more"
+    )
+
+
 @kernel
 def first_fault(
     capacity: F8,

@@ -12,7 +12,7 @@ from ubnet.flow_engine import moving, state
 from ubnet.flow_engine.driver import Driver
 from ubnet.flow_engine.moving import Active
 from ubnet.flow_engine.state import NEVER, PLACES, Engine
-from ubnet.flow_faults import HORIZON_PS, refuse_faulty
+from ubnet.flow_faults import HORIZON_PS, refuse_faulty, too_long
 from ubnet.posted_flows import PostedFlows
 
 
@@ -279,11 +279,7 @@ class FlowSim:
         """Raise a FlowError where flows are left that no time of the clock can see end."""
         if following < NEVER or self._clock[PLACES["unfinished"]] == 0:
             return
-        first = int(np.flatnonzero(self.finish_ps < 0)[0])
-        raise FlowError(
-            f"flow {first} would end after {HORIZON_PS} ps (13 days of virtual time): give fewer "
-            "bytes, or links and caps that carry more"
-        )
+        raise too_long(int(np.flatnonzero(self.finish_ps < 0)[0]))
 
     def _refuse_past(self, t_ps: int) -> None:
         if not 0 <= t_ps <= HORIZON_PS:
