@@ -273,9 +273,9 @@ def test_help_comes_at_once():
 
 @pytest.mark.slow
 def test_ctrl_c():
-    run = [sys.executable, "-m", "ubnet", "bench", "all", "--payload", "size"]
+    run = [sys.executable, "-m", "ubnet", "bench", "all", "--payload", "size", "--json"]
     process = subprocess.Popen(run, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    time.sleep(3)
+    assert process.stdout.readline().startswith("{")  # a row stands there, others are under way
     os.kill(process.pid, signal.SIGINT)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130
