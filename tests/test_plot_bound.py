@@ -1,5 +1,6 @@
 """The bound in a picture: the fewest microseconds of any row of a size, and no line crosses it."""
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -75,3 +76,16 @@ def test_of_several_ranks_each_has_a_line_of_its_own_or_is_a_place_on_one():
         ("ring", [4, 8]),
         ("mesh", [4, 8]),
     ]
+
+
+@pytest.mark.parametrize("lines", [19, 60])
+def test_every_label_stands_in_the_picture(tmp_path, lines):
+    pytest.importorskip("matplotlib")
+    rows = [replace(ROWS[k % 2], op=f"op{k}", size_bytes=s) for k in range(lines) for s in (8, 64)]
+    plot_rows(rows, tmp_path / "p.svg")
+    text = (tmp_path / "p.svg").read_text()
+    height = float(re.search(r'viewBox="0 0 \S+ (\S+)"', text)[1])
+    label = r'<!-- op\d.*? -->\s*<g [^>]*transform="translate\(\S+ (\S+)\)'
+    found = sorted(float(y) for y in re.findall(label, text))
+    assert len(found) >= 2 * lines
+    assert 0 < found[0] < found[-1] < height

@@ -145,7 +145,8 @@ def output_options(command: F) -> F:
         click.option(
             "--plot",
             type=click.Path(dir_okay=False, path_type=Path),
-            help="Draw latency and bandwidth against size into a PNG, SVG or PDF file.",
+            help="Draw latency and bandwidth against size, or of one size against ranks, into a "
+            "PNG, SVG or PDF file.",
         ),
     )
 

@@ -68,7 +68,8 @@ def plot_rows(rows: Sequence[Row], path: Path, where: str = "") -> None:
     if not lines:
         raise OptionError("nothing to draw: no row has a size and a time above zero")
     lines += bound_of(rows)
-    figure = figure_class(figsize=(11, 4.6), dpi=140, layout="constrained")
+    height = max(4.6, 0.2 * len(lines) + 1)  # room for a label of each
+    figure = figure_class(figsize=(11, height), dpi=140, layout="constrained")
     figure.suptitle(_title(rows, where), fontsize=11, x=0.01, ha="left")
     left, right = figure.subplots(1, 2)
     against = "size" if _against_size(rows) else "readers" if rows[0].op == POOL else "ranks"
@@ -231,8 +232,7 @@ def _panel(axes: Any, title: str, against: str, lines: list[tuple[Series, list[f
     names = [short_size(t) if against == "size" else str(t) for t in ticks]
     axes.set_xticks(ticks, names, fontsize=8)
     axes.minorticks_on()
-    low, high = axes.get_ylim()
-    if high < 30 * low:
+    if axes.get_ylim()[1] < 30 * axes.get_ylim()[0]:
         from matplotlib.ticker import LogLocator
 
         axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
@@ -248,8 +248,7 @@ def _panel(axes: Any, title: str, against: str, lines: list[tuple[Series, list[f
 
 def _few(places: list[int]) -> list[int]:
     """Choose at most seven, the last one among them."""
-    step = -(-len(places) // 7)
-    return places[::-1][::step][::-1]
+    return places[::-1][:: -(-len(places) // 7)][::-1]
 
 
 def _label_ends(axes: Any, lines: list[tuple[Series, list[float]]]) -> None:
@@ -263,7 +262,8 @@ def _label_ends(axes: Any, lines: list[tuple[Series, list[float]]]) -> None:
         part = min(0.03 + 0.021 * longest, 0.6)
         axes.set_xlim(2 ** (low - (high - low) * part / (1 - part)), 2**high)
     end, heights = (0, first) if left else (-1, last)
-    for (series, values), height in zip(lines, spread_labels(heights, LABEL_GAP), strict=True):
+    placed = spread_labels(heights, min(LABEL_GAP, 1 / len(lines)))
+    for (series, values), height in zip(lines, placed, strict=True):
         point = (series.across[end], values[end])
         across = _part(axes, point)[0] - 0.03 if left else 1.03
         axes.annotate(
