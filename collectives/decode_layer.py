@@ -63,7 +63,8 @@ class Timeline:
 
     def hidden_ps(self) -> dict[str, tuple[int, int]]:
         """Return for each operator of the network how much of it was hidden, and exposed."""
-        computing = [(s.start_ps, s.end_ps) for s in self.slices if s.task.lane == COMPUTE]
+        lane = [s for s in self.slices if s.task.lane == COMPUTE and s.task.duration_ps > 0]
+        computing = [(s.start_ps, s.end_ps) for s in lane]  # in no time nothing is hidden
         found: dict[str, tuple[int, int]] = {}
         first = 0
         for s in self.slices:

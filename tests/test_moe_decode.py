@@ -5,7 +5,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ubnet.collectives.decode_layer import COMPUTE, NETWORK, Task, decode_layer, run_layers
@@ -17,6 +17,7 @@ times = st.integers(0, 50)
 
 
 @given(st.tuples(times, times, times, times, times), st.integers(1, 4), st.integers(1, 3))
+@example((1, 0, 3, 2, 0), 1, 3)  # a gate that takes no time, as the experts of another begin
 def test_a_time_line_keeps_its_laws(durations, layers, batches):
     tasks = decode_layer(*durations)
     line = run_layers(tasks, layers, batches)
