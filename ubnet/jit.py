@@ -51,7 +51,7 @@ def inner_kernel(function: F) -> F:
     those that it is given. Counting, twice a call and array, was a fifth of the engine's time.
     Parameters and result are those of `kernel`.
     """
-    return _compiled(function, no_cpython_wrapper=True, no_cfunc_wrapper=True, _nrt=False)
+    return _compiled(function, no_cpython_wrapper=True, _nrt=False)
 
 
 def inlined_kernel(function: F) -> F:
@@ -60,9 +60,7 @@ def inlined_kernel(function: F) -> F:
     A table is passed as seven words: where a kernel is small, or called in one place alone, passing
     all tables costs more than what it does with them. Parameters and result are those of `kernel`.
     """
-    return _compiled(
-        function, no_cpython_wrapper=True, no_cfunc_wrapper=True, _nrt=False, forceinline=True
-    )
+    return _compiled(function, no_cpython_wrapper=True, _nrt=False, forceinline=True)
 
 
 def merged_kernel(function: F) -> F:
@@ -73,14 +71,14 @@ def merged_kernel(function: F) -> F:
     time that it takes to compile everything. Numba looks at a long kernel for longer, though; what
     is called in several places is no gain. Parameters and result are those of `kernel`.
     """
-    return _compiled(
-        function, no_cpython_wrapper=True, no_cfunc_wrapper=True, _nrt=False, inline="always"
-    )
+    return _compiled(function, no_cpython_wrapper=True, _nrt=False, inline="always")
 
 
 def _compiled(function: F, **options: Any) -> F:
     njit = cast(Any, numba.njit)  # whose types do not know of every option
-    compiled = njit(cache=True, fastmath=False, nogil=True, **options)(function)
+    # Nobody calls a kernel as a C function: that entry would be compiled for nothing.
+    options |= {"cache": True, "fastmath": False, "nogil": True, "no_cfunc_wrapper": True}
+    compiled = njit(**options)(function)
     files = getattr(getattr(compiled, "_cache", None), "_cache_file", None)
     if files is not None:
         files._load_index = _survive_unreadable(files._load_index)

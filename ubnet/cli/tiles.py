@@ -247,14 +247,14 @@ def _by_unit(
 ) -> Iterator[Tile]:
     """Take some places within every unit at a time, on all ranks and in all operations."""
     chosen = np.flatnonzero(moving)
-    whole = schedule.src_off[chosen], schedule.dst_off[chosen], schedule.count[chosen]
-    units = [column // unit for column in whole]
+    columns = schedule.src_off[chosen], schedule.dst_off[chosen], schedule.count[chosen]
+    units = [column // unit for column in columns]
     for width, pieces in groupby(_pieces(unit, parts), lambda piece: piece[1] - piece[0]):
         sizes = schedule.sizes // unit * width
-        columns = _operations(schedule, chosen, *(column * width for column in units))
+        operations = _operations(schedule, chosen, *(column * width for column in units))
         for low, _ in pieces:
             window = Window(np.full(schedule.ranks, low), width, unit)
-            yield Tile(sizes, window, window, False, columns)
+            yield Tile(sizes, window, window, False, operations)
 
 
 def _pieces(length: int, parts: int) -> Iterator[tuple[int, int]]:

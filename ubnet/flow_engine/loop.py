@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ubnet.jit import inner_kernel, kernel, merged_kernel
+from ubnet.jit import inlined_kernel, inner_kernel, kernel, merged_kernel
 
 from .active import end_allocation
 from .ends import find_next_end, hold_back, take_due
@@ -41,18 +41,26 @@ def _want_dense(clock: Row, hops: Table, links: Table) -> None:
         clock.wanted = columns
 
 
+@inlined_kernel
+def _changes_little(clock: Row, links: Table) -> bool:
+    """Say whether so few rates seem to change that a sweep pays, and none was given up lately."""
+    changing = clock.swept_flows
+    for k in range(clock.changed_links):  # whom a link held back that flows have left now rises
+        changing += links[links[k].changed].held
+    return bool(clock.wait == 0 and 4 * changing <= clock.active)
+
+
 @merged_kernel
 def _reallocate(
     clock: Row, flows: Table, hops: Table, links: Table, lists: Table, levels: Table, blocks: Table
 ) -> None:
     """Allocate rates anew: by a sweep where little seems to change, else all."""
-    changing = clock.swept_flows
-    for k in range(clock.changed_links):  # whom a link held back that flows have left now rises
-        changing += links[links[k].changed].held
-    if clock.wait > 0 or 4 * changing > clock.active:
+    if not _changes_little(clock, links):
         clock.wait = max(0, clock.wait - 1)
         fill(clock, flows, hops, links, lists, levels, blocks)
-    elif sweep(clock, flows, hops, links, lists, levels, blocks):
+    elif settle_alone(clock, flows, hops, links, lists, blocks) or sweep(
+        clock, flows, hops, links, lists, levels, blocks
+    ):
         clock.sweeps += 1
         clock.misses = 0
     else:
@@ -82,11 +90,7 @@ def work(engine: tuple[Any, ...], limit_ps: Int, until: Int) -> Int:
                 return int(limit_ps)  # more may be posted at this instant
             clock.stale = 0
             clock.reallocations += 1
-            if settle_alone(clock, flows, hops, links, lists, blocks):
-                clock.sweeps += 1
-                clock.misses = 0
-            else:
-                _reallocate(clock, flows, hops, links, lists, levels, blocks)
+            _reallocate(clock, flows, hops, links, lists, levels, blocks)
             end_allocation(clock, flows, links)
             find_next_end(clock, lists, blocks)
             fetch_next(clock, flows, hops, lists)

@@ -1,7 +1,5 @@
 """The clocks of rows, and when their flows end."""
 
-from typing import Any
-
 import numpy as np
 
 from ubnet.jit import inner_kernel, merged_kernel
@@ -9,7 +7,7 @@ from ubnet.jit import inner_kernel, merged_kernel
 from .active import end_allocation
 from .ends import latest_of
 from .row_filling import fill_rows
-from .rows import end_of
+from .rows import Dense, end_of
 from .state import BLOCK_BITS, NEVER, PS_PER_S, Int, Row, Table
 
 
@@ -26,9 +24,9 @@ def _find_first(hops: Table, slots: Table, row: Row, row_id: Int) -> None:
 
 
 @merged_kernel
-def reallocate_rows(clock: Row, flows: Table, hops: Table, links: Table, dense: Any) -> None:
+def reallocate_rows(clock: Row, flows: Table, hops: Table, links: Table, dense: Dense) -> None:
     """Fill the rows anew; set the clocks of those whose level changed; find the next end."""
-    rows, steps, slots = dense[4], dense[6], dense[9]
+    rows, steps, slots = dense.rows, dense.steps, dense.slots
     now = clock.now
     clock.reallocations += 1
     clock.stale = 0
@@ -57,9 +55,9 @@ def reallocate_rows(clock: Row, flows: Table, hops: Table, links: Table, dense: 
 
 
 @inner_kernel
-def unpack_rows(clock: Row, flows: Table, lists: Table, blocks: Table, dense: Any) -> None:
+def unpack_rows(clock: Row, flows: Table, lists: Table, blocks: Table, dense: Dense) -> None:
     """Write each active flow's own rate, bytes left and end."""
-    rows = dense[4]
+    rows = dense.rows
     for k in range(clock.active):
         flow = flows[lists[k].active]
         if flow.row < 0:
@@ -76,9 +74,9 @@ def unpack_rows(clock: Row, flows: Table, lists: Table, blocks: Table, dense: An
 
 
 @inner_kernel
-def hold_back_rows(clock: Row, lists: Table, dense: Any) -> Int:
+def hold_back_rows(clock: Row, lists: Table, dense: Dense) -> Int:
     """Do as `hold_back` does, with rows."""
-    rows, steps, slots = dense[4], dense[6], dense[9]
+    rows, steps, slots = dense.rows, dense.steps, dense.slots
     latest, last = latest_of(clock, lists), clock.next_end
     for k in range(clock.steps):
         row_id = steps[k].row

@@ -1,7 +1,5 @@
 """Flows of rows end, and others start in rows."""
 
-from typing import Any
-
 import numpy as np
 
 from ubnet.jit import inner_kernel, merged_kernel
@@ -9,14 +7,14 @@ from ubnet.jit import inner_kernel, merged_kernel
 from .ends import note_held
 from .heaps import sort_ids
 from .row_members import give_slots_back, join_row, leave_row, take_slots
-from .rows import STRIDE, UNPLACED, end_of
+from .rows import STRIDE, UNPLACED, Dense, end_of
 from .state import CRAMPED, MOST_SHARES, Int, Row, Table
 
 
 @merged_kernel
-def take_rows_due(clock: Row, flows: Table, hops: Table, lists: Table, dense: Any) -> Int:
-    """Take the flows whose time has come out of their rows, into the batch; return their number."""
-    rows, place, steps, _, rising_then, slots, cells = dense[4:]
+def take_rows_due(clock: Row, flows: Table, hops: Table, lists: Table, dense: Dense) -> Int:
+    """Take flows whose time has come out of their rows, into the batch; return their number."""
+    _, _, _, _, rows, place, steps, _, rising_then, slots, cells = dense
     n, now = np.int64(0), clock.now
     for k in range(clock.steps):
         row_id = steps[k].row
@@ -45,9 +43,10 @@ def take_rows_due(clock: Row, flows: Table, hops: Table, lists: Table, dense: An
 
 
 @inner_kernel
-def _lower(clock: Row, flows: Table, hops: Table, links: Table, dense: Any, flow_id: Int) -> None:
+def _lower(clock: Row, flows: Table, hops: Table, links: Table, dense: Dense, flow_id: Int) -> None:
     """Lower `clock.lowest` to a snapshot before which one more flow fills none of its links."""
-    rows, place, steps, free_then, rising_then = dense[4:9]
+    rows, place, steps = dense.rows, dense.place, dense.steps
+    free_then, rising_then = dense.free_then, dense.rising_then
     snapshot = clock.lowest // STRIDE
     for h in range(flows[flow_id].first_hop, flows[flow_id + 1].first_hop):
         hop = hops[h]
@@ -63,13 +62,13 @@ def _lower(clock: Row, flows: Table, hops: Table, links: Table, dense: Any, flow
 
 @inner_kernel
 def _are_fit(
-    clock: Row, flows: Table, hops: Table, links: Table, lists: Table, dense: Any, n: Int
+    clock: Row, flows: Table, hops: Table, links: Table, lists: Table, dense: Dense, n: Int
 ) -> bool:
     """Count the shares of flows that start; say whether they can be in rows, or `clock.unfit`."""
     if clock.odd_flows > 0:  # whose shares may be more than a count of shares can hold
         clock.unfit = 1
         return False
-    rows, rising_then = dense[4], dense[8]
+    rows, rising_then = dense.rows, dense.rising_then
     for k in range(n):
         flow_id = np.int64(lists[k].batch)
         for h in range(flows[flow_id].first_hop, flows[flow_id + 1].first_hop):
@@ -89,12 +88,12 @@ def _are_fit(
 
 @merged_kernel
 def start_in_rows(
-    clock: Row, flows: Table, hops: Table, links: Table, lists: Table, dense: Any, n: Int
+    clock: Row, flows: Table, hops: Table, links: Table, lists: Table, dense: Dense, n: Int
 ) -> None:
     """Put flows that start into rows, or say that they are unfit for it."""
     if not _are_fit(clock, flows, hops, links, lists, dense, n):
         return
-    place, steps, rising_then = dense[5], dense[6], dense[8]
+    place, steps, rising_then = dense.place, dense.steps, dense.rising_then
     for k in range(n):
         flow_id = np.int64(lists[k].batch)
         flow = flows[flow_id]

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from ubnet.jit import inner_kernel
 
 from .row_members import gather
-from .rows import STRIDE, UNPLACED
+from .rows import STRIDE, UNPLACED, Dense
 from .state import F8, I4, NEVER, SAME_LEVEL, Int, Row, Table
 
 LOOK_AHEAD = 8  # rows of the last order that are compared for the next place
@@ -42,9 +42,9 @@ def _freeze_row(row: NDArray[np.int16], free: F8, rising: I4, level: float) -> N
 
 
 @inner_kernel
-def _freeze_flows(dense: Any, row_id: Int, free: F8, rising: I4, level: float) -> None:
+def _freeze_flows(dense: Dense, row_id: Int, free: F8, rising: I4, level: float) -> None:
     """Do what `_freeze_row` does, flow by flow."""
-    rows, slots, cells = dense[4], dense[9], dense[10]
+    rows, slots, cells = dense.rows, dense.slots, dense.cells
     for k in range(rows[row_id].slot, rows[row_id].slot + rows[row_id].used):
         slot = slots[k]
         if slot.row == row_id:
@@ -77,7 +77,7 @@ def _next_row(free: F8, rising: I4, steps: Table, at: Int, ahead: Int) -> Int:
 
 
 @inner_kernel
-def fill_rows(clock: Row, flows: Table, hops: Table, dense: Any) -> Int:
+def fill_rows(clock: Row, flows: Table, hops: Table, dense: Dense) -> Int:
     """Freeze rows in the order of their levels, from the last snapshot below all changes.
 
     The order of the last filling is tried first. A link that is passed over, although it would be
@@ -85,7 +85,7 @@ def fill_rows(clock: Row, flows: Table, hops: Table, dense: Any) -> Int:
     such links at each snapshot, and to go back to the one before, one checked step at a time.
     Return the first step that was done anew.
     """
-    matrix, free, rising, slack, rows, place, steps, free_then, rising_then = dense[:9]
+    matrix, free, rising, slack, rows, place, steps, free_then, rising_then, _, _ = dense
     first: Int = min(clock.lowest, clock.steps) // STRIDE * STRIDE
     ahead = np.int64(0)
     for k in range(first, clock.steps):

@@ -11,7 +11,7 @@ from .instant import pass_instant
 from .row_clocks import hold_back_rows, reallocate_rows, unpack_rows
 from .row_events import start_in_rows, take_rows_due
 from .row_members import join_row, take_slots
-from .rows import SPARE_SLOTS, UNPLACED
+from .rows import SPARE_SLOTS, UNPLACED, Dense
 from .state import (
     CLOCK_ROW,
     CRAMPED,
@@ -29,10 +29,10 @@ from .state import (
 
 @inner_kernel
 def _build_rows(
-    clock: Row, flows: Table, hops: Table, links: Table, lists: Table, levels: Table, dense: Any
+    clock: Row, flows: Table, hops: Table, links: Table, lists: Table, levels: Table, dense: Dense
 ) -> None:
     """Sort the active flows into rows by what holds them back, and the rows by level."""
-    _, _, _, slack, rows, place, steps, free_then, rising_then = dense[:9]
+    _, _, _, slack, rows, place, steps, free_then, rising_then, _, _ = dense
     n, slots_given = len(slack), np.int64(0)
     clock.crowd = clock.active
     clock.sums += 1
@@ -80,16 +80,16 @@ def _build_rows(
 
 
 @kernel
-def settle_dense(engine: tuple[Any, ...], dense: tuple[Any, ...]) -> None:
+def settle_dense(engine: tuple[Any, ...], tables: tuple[Any, ...]) -> None:
     """Let the flows show their own rates and bytes left, as of when these last changed."""
-    unpack_rows(engine[0].view(CLOCK_ROW)[0], engine[1], engine[5], engine[8], dense)
+    unpack_rows(engine[0].view(CLOCK_ROW)[0], engine[1], engine[5], engine[8], Dense(*tables))
 
 
 @kernel
-def work_dense(engine: tuple[Any, ...], dense: tuple[Any, ...], limit_ps: Int, until: Int) -> Int:
+def work_dense(engine: tuple[Any, ...], tables: tuple[Any, ...], limit_ps: Int, until: Int) -> Int:
     """Do as `work` does while the dense regime pays; then `clock.dense` is 0."""
     flows, hops, edges, links, lists, levels, recent, blocks, ends = engine[1:]
-    clock = engine[0].view(CLOCK_ROW)[0]
+    clock, dense = engine[0].view(CLOCK_ROW)[0], Dense(*tables)
     if clock.dense == 0:
         clock.dense = 1
         clock.wanted = 0

@@ -1,19 +1,17 @@
 """Flows join rows and leave them."""
 
-from typing import Any
-
 import numpy as np
 
 from ubnet.jit import inner_kernel
 
-from .rows import UNPLACED, read_clock
+from .rows import UNPLACED, Dense, read_clock
 from .state import Int, Row, Table
 
 
 @inner_kernel
-def take_slots(flows: Table, hops: Table, links: Table, dense: Any, flow_id: Int) -> None:
+def take_slots(flows: Table, hops: Table, links: Table, dense: Dense, flow_id: Int) -> None:
     """Give a flow a slot on each of its links."""
-    rows, slots, cells = dense[4], dense[9], dense[10]
+    rows, slots, cells = dense.rows, dense.slots, dense.cells
     begin, stop = flows[flow_id].first_hop, flows[flow_id + 1].first_hop
     for h in range(begin, stop):
         hop, cell = hops[h], cells[h]
@@ -31,9 +29,9 @@ def take_slots(flows: Table, hops: Table, links: Table, dense: Any, flow_id: Int
 
 
 @inner_kernel
-def give_slots_back(flows: Table, dense: Any, flow_id: Int) -> None:
+def give_slots_back(flows: Table, dense: Dense, flow_id: Int) -> None:
     """Let the last slot of each of a flow's links take the place of its own."""
-    rows, slots, cells = dense[4], dense[9], dense[10]
+    rows, slots, cells = dense.rows, dense.slots, dense.cells
     for h in range(flows[flow_id].first_hop, flows[flow_id + 1].first_hop):
         cell = cells[h]
         its = rows[cell.column]
@@ -43,9 +41,11 @@ def give_slots_back(flows: Table, dense: Any, flow_id: Int) -> None:
 
 
 @inner_kernel
-def join_row(clock: Row, flows: Table, dense: Any, flow_id: Int, row_id: Int, left: float) -> None:
+def join_row(
+    clock: Row, flows: Table, dense: Dense, flow_id: Int, row_id: Int, left: float
+) -> None:
     """Put a flow with some bytes left into a row."""
-    matrix, rows, slots, cells = dense[0], dense[4], dense[9], dense[10]
+    matrix, rows, slots, cells = dense.matrix, dense.rows, dense.slots, dense.cells
     flow, row = flows[flow_id], rows[row_id]
     if row.members == 0:
         row.served = 0.0
@@ -72,9 +72,9 @@ def join_row(clock: Row, flows: Table, dense: Any, flow_id: Int, row_id: Int, le
 
 
 @inner_kernel
-def leave_row(flows: Table, dense: Any, flow_id: Int) -> None:
+def leave_row(flows: Table, dense: Dense, flow_id: Int) -> None:
     """Take a flow out of its row."""
-    matrix, rows, cells = dense[0], dense[4], dense[10]
+    matrix, rows, cells = dense.matrix, dense.rows, dense.cells
     row_id = np.int64(flows[flow_id].row)
     row = rows[row_id]
     row.moved = 1
@@ -90,9 +90,10 @@ def leave_row(flows: Table, dense: Any, flow_id: Int) -> None:
 
 
 @inner_kernel
-def gather(clock: Row, flows: Table, hops: Table, dense: Any, column: Int) -> None:
+def gather(clock: Row, flows: Table, hops: Table, dense: Dense, column: Int) -> None:
     """Move the rising flows of a link that are in other rows to its own."""
-    rising, rows, place, slots, cells = dense[2], dense[4], dense[5], dense[9], dense[10]
+    rising, rows, place = dense.rising, dense.rows, dense.place
+    slots, cells = dense.slots, dense.cells
     its = rows[column]
     missing = rising[column] - its.own
     for k in range(its.slot, its.slot + its.used):

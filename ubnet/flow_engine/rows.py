@@ -50,7 +50,7 @@ CELLS = [("slot", "i4"), ("column", "i2"), ("share", "i2")]
 
 
 class Dense(NamedTuple):
-    """The tables of the dense regime."""
+    """The tables of the dense regime; Python hands them over as a plain tuple, which is faster."""
 
     matrix: NDArray[np.int16]
     free: F8  # of each link: what its frozen flows leave

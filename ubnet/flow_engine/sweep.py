@@ -176,16 +176,15 @@ def settle_alone(
 
     Nobody feels them, and they feel nobody: they need no sweep. Say whether nobody else does.
     """
-    come = n = changing = clock.swept_flows
+    come = n = clock.swept_flows
+    all_settled = True
     for k in range(clock.changed_links):
         link = links[links[k].changed]
-        changing += link.held  # whom a link held back that flows have left now rises
-        if link.held > 0 and link.crowd == 1:
+        if link.held > 0 and link.crowd == 1:  # whom it held back now rises
             lists[n].swept = hops[link.first_hop].flow
             n += 1
-    if clock.wait > 0 or 4 * changing > clock.active:
-        return False
-    all_settled = n == changing
+        elif link.held > 0:
+            all_settled = False
     clock.swept_flows = 0
     for k in range(n):
         flow_id = np.int64(lists[k].swept)

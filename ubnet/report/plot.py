@@ -232,7 +232,8 @@ def _panel(axes: Any, title: str, against: str, lines: list[tuple[Series, list[f
     names = [short_size(t) if against == "size" else str(t) for t in ticks]
     axes.set_xticks(ticks, names, fontsize=8)
     axes.minorticks_on()
-    if axes.get_ylim()[1] < 30 * axes.get_ylim()[0]:
+    low, high = axes.get_ylim()
+    if high < 30 * low:
         from matplotlib.ticker import LogLocator
 
         axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
@@ -248,7 +249,8 @@ def _panel(axes: Any, title: str, against: str, lines: list[tuple[Series, list[f
 
 def _few(places: list[int]) -> list[int]:
     """Choose at most seven, the last one among them."""
-    return places[::-1][:: -(-len(places) // 7)][::-1]
+    step = -(-len(places) // 7)
+    return places[::-1][::step][::-1]
 
 
 def _label_ends(axes: Any, lines: list[tuple[Series, list[float]]]) -> None:
