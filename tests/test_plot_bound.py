@@ -89,3 +89,13 @@ def test_every_label_stands_in_the_picture(tmp_path, lines):
     found = sorted(float(y) for y in re.findall(label, text))
     assert len(found) >= 2 * lines
     assert 0 < found[0] < found[-1] < height
+
+
+@pytest.mark.parametrize(("ranks", "sizes"), [((4, 8), (8000,)), ((4,), (1000, 8000))])
+def test_the_title_says_what_all_rows_share_their_size_among_it(tmp_path, ranks, sizes):
+    pytest.importorskip("matplotlib")
+    rows = [replace(ROWS[0], ranks=n, size_bytes=s) for n in ranks for s in sizes]
+    plot_rows(rows, tmp_path / "p.svg", "four dies")
+    title = re.search(r"<!-- (all_reduce, .*?) -->", (tmp_path / "p.svg").read_text())[1]
+    assert ("8000" in title) == (sizes == (8000,))
+    assert ("4 ranks" in title) == (ranks == (4,))

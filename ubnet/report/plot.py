@@ -208,6 +208,7 @@ def _title(rows: Sequence[Row], where: str) -> str:
     """Say what all rows share."""
     columns = [[row.op for row in rows], [row.algorithm for row in rows]]
     columns += [[row.transport for row in rows], [f"plane {row.plane}" for row in rows]]
+    columns += [[short_size(row.size_bytes) for row in rows]]
     columns += [[f"{row.ranks} ranks" for row in rows], [where] * len(rows)]
     return ", ".join(c[0] for c in columns if len(set(c)) == 1 and c[0])
 
