@@ -4,6 +4,8 @@ from typing import Any
 
 import numba
 from numba.core import types
+
+# LLVM's types by Numba's own names: llvmlite is a package of Numba's, not of ours.
 from numba.core.cgutils import int32_t, ir, voidptr_t  # type: ignore[attr-defined]
 from numba.extending import intrinsic
 
