@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from ubnet.garbage import SELDOM
+
 KERNEL = """
 from typing import NamedTuple
 import numpy as np
@@ -68,6 +70,83 @@ print(total(1), sum(total.stats.cache_hits.values()))
     (tmp_path / "callee.py").write_text(callee.format("100 * x"))
     assert run_program(tmp_path, caller) == ["101", "0"]
     assert run_program(tmp_path, caller) == ["101", "1"]
+
+
+def test_python_looks_for_garbage_seldom_while_a_kernel_of_ours_is_compiled(tmp_path):
+    text = """
+import gc
+import numba
+from numba.core.event import Listener, register
+from ubnet.jit import inner_kernel, kernel
+
+class Looks(Listener):
+    def on_start(self, event):
+        print(gc.get_threshold()[0], end=" ")
+    def on_end(self, event):
+        pass
+
+@inner_kernel
+def more(x):
+    return x + 1
+
+@kernel
+def total(x):
+    return more(x) + more(x)
+
+@kernel
+def wrong(x):
+    return x.none
+
+@numba.njit
+def of_others(x):
+    return x
+
+register("numba:compile", Looks())
+gc.set_threshold(1234, 5, 6)
+total(1)
+try:
+    wrong(1)
+except numba.TypingError:
+    print(*gc.get_threshold(), end=" ")
+of_others(1)
+gc.set_threshold(0, 5, 6)
+total(1.0)
+print(*gc.get_threshold())
+"""
+    seldom, program = [str(SELDOM)], ["1234"]
+    wanted = [*seldom * 3, *program, "5", "6", *program, "0", "0", "0", "5", "6"]
+    assert run_program(tmp_path, text) == wanted
+
+
+def test_inner_kernels_are_not_searched_for_what_numba_would_rewrite(tmp_path):
+    text = """
+from numba.core.event import Listener, register
+from ubnet.jit import inlined_kernel, inner_kernel, kernel
+
+class Passes(Listener):
+    def on_start(self, event):
+        if "_rewrites" in event.data["name"]:
+            print(event.data["qualname"], end=" ")
+    def on_end(self, event):
+        pass
+
+@inner_kernel
+def ten(x):
+    return 10 * x
+
+@inlined_kernel
+def eleven(x):
+    return ten(x) + x
+
+@kernel
+def total(x):
+    return eleven(x)
+
+register("numba:run_pass", Passes())
+print(total(1))
+"""
+    *searched, result = run_program(tmp_path, text)
+    assert (set(searched), result) == ({"total"}, "11")
 
 
 @pytest.mark.parametrize("left", [0, 1, 40])

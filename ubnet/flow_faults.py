@@ -69,19 +69,21 @@ def first_fault(
     n = len(route_ptr) - 1
     forward = 0
     for k in range(n):
+        start = start_ps[min(k, len(start_ps) - 1)]
+        startup = startup_ps[min(k, len(startup_ps) - 1)]
         if nbytes[min(k, len(nbytes) - 1)] < 0:
             return 1, k, 0
-        if start_ps[min(k, len(start_ps) - 1)] < now_ps:
+        if start < now_ps:
             return 2, k, 0
         if not (1e-100 < weight[min(k, len(weight) - 1)] < 1e100):
             return 3, k, 0
         if not rate_cap[min(k, len(rate_cap) - 1)] > 0.0:
             return 4, k, 0
-        if startup_ps[min(k, len(startup_ps) - 1)] < 0:
+        if startup < 0:
             return 5, k, 0
-        if start_ps[min(k, len(start_ps) - 1)] > HORIZON_PS:
+        if start > HORIZON_PS:
             return 10, k, 0
-        if startup_ps[min(k, len(startup_ps) - 1)] > HORIZON_PS:
+        if startup > HORIZON_PS:
             return 11, k, 0
         for h in range(route_ptr[k], route_ptr[k + 1]):
             link = route_link[h]

@@ -1,4 +1,4 @@
-"""How often Python looks for garbage while ranks run, or a command does."""
+"""How often Python looks for garbage while ranks run, a command does, or a kernel is compiled."""
 
 import gc
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ from contextlib import contextmanager
 SELDOM = 100_000
 """New objects before Python looks among them for cycles that nobody needs; its own 700 would be
 reached by every few messages, and each look goes over what hundreds of suspended ranks hold, or
-over all that was imported."""
+over all that was imported, or the compiler's half-made kernels."""
 
 
 @contextmanager

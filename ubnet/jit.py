@@ -3,11 +3,15 @@
 import hashlib
 import pickle
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numba
+from numba.core.event import Event, Listener, register
+
+from ubnet.garbage import seldom_collected
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -22,6 +26,34 @@ _UNREADABLE = (
     ValueError,
     pickle.UnpicklingError,
 )
+
+INNER = {"no_cpython_wrapper": True, "_nrt": False, "no_rewrites": True}
+"""What Numba leaves out of a kernel that only other kernels call; `inner_kernel` says why."""
+
+
+class _Compilation(Listener):
+    """Lets Python look for garbage seldom while Numba compiles one of our kernels.
+
+    Most of what a compilation makes lives until its end. Python would look over it time and again,
+    and ten times over all that was imported: a twentieth of what it takes to compile.
+    """
+
+    def __init__(self) -> None:
+        self.kernels: set[Any] = set()
+        self._running: list[AbstractContextManager[None]] = []  # each compiles those that it calls
+
+    def on_start(self, event: Event) -> None:
+        if event.data["dispatcher"] in self.kernels:
+            self._running.append(seldom_collected())
+            self._running[-1].__enter__()
+
+    def on_end(self, event: Event) -> None:
+        if event.data["dispatcher"] in self.kernels:
+            self._running.pop().__exit__(None, None, None)
+
+
+_compilation = _Compilation()
+cast(Any, register)("numba:compile", _compilation)
 
 
 def kernel(function: F) -> F:
@@ -49,9 +81,11 @@ def inner_kernel(function: F) -> F:
     It has no entry from Python, whose unpacking of every array is a seventh of what it costs to
     compile a kernel. And it does not count references: it makes no arrays, and its callers hold
     those that it is given. Counting, twice a call and array, was a fifth of the engine's time.
-    Parameters and result are those of `kernel`.
+    Nor is it searched for what Numba would rewrite, array expressions and parts of a tuple by
+    number: it has none, and the search took a twentieth of the time. Parameters and result are
+    those of `kernel`.
     """
-    return _compiled(function, no_cpython_wrapper=True, _nrt=False)
+    return _compiled(function, **INNER)
 
 
 def inlined_kernel(function: F) -> F:
@@ -60,7 +94,7 @@ def inlined_kernel(function: F) -> F:
     A table is passed as seven words: where a kernel is small, or called in one place alone, passing
     all tables costs more than what it does with them. Parameters and result are those of `kernel`.
     """
-    return _compiled(function, no_cpython_wrapper=True, _nrt=False, forceinline=True)
+    return _compiled(function, **INNER, forceinline=True)
 
 
 def merged_kernel(function: F) -> F:
@@ -71,7 +105,7 @@ def merged_kernel(function: F) -> F:
     time that it takes to compile everything. Numba looks at a long kernel for longer, though; what
     is called in several places is no gain. Parameters and result are those of `kernel`.
     """
-    return _compiled(function, no_cpython_wrapper=True, _nrt=False, inline="always")
+    return _compiled(function, **INNER, inline="always")
 
 
 def _compiled(function: F, **options: Any) -> F:
@@ -79,6 +113,7 @@ def _compiled(function: F, **options: Any) -> F:
     # Nobody calls a kernel as a C function: that entry would be compiled for nothing.
     options |= {"cache": True, "fastmath": False, "nogil": True, "no_cfunc_wrapper": True}
     compiled = njit(**options)(function)
+    _compilation.kernels.add(compiled)
     files = getattr(getattr(compiled, "_cache", None), "_cache_file", None)
     if files is not None:
         files._load_index = _survive_unreadable(files._load_index)
