@@ -7,12 +7,15 @@ import pytest
 
 from tests.instances import random_instance
 from tests.test_portions import FABRIC, flows_of
+from ubnet.bounds import lower_bounds
 from ubnet.collectives import build
 from ubnet.errors import FlowError
 from ubnet.flow_ends import simulate_flows
 from ubnet.flow_kinds import FlowKinds, find_kinds
 from ubnet.flowsim import FlowSim
+from ubnet.link_report import report_links
 from ubnet.memory import capacity_with_memory
+from ubnet.tier_gain import tier_gains
 
 BY_KIND = ("start_ps", "nbytes", "weight", "rate_cap", "startup_ps")
 
@@ -99,6 +102,18 @@ def test_kinds_given_to_the_engine_equal_all_spelt_out(seed):
     assert sim.size == len(kind)
     sim.run()
     assert sim.finish_ps.tolist() == simulate_flows(**whole, **waits).tolist()
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_what_takes_flows_takes_them_by_kinds(seed):
+    given, kind, whole = by_kinds(np.random.default_rng([4, seed]))
+    assert simulate_flows(**given, kind=kind).tolist() == simulate_flows(**whole).tolist()
+    assert lower_bounds(**given, kind=kind) == lower_bounds(**whole)
+    by_kind, spelt_out = report_links(**given, kind=kind), report_links(**whole)
+    assert by_kind.makespan_ps == spelt_out.makespan_ps
+    assert by_kind.carried.tolist() == spelt_out.carried.tolist()
+    tiers = ["near"] + ["far"] * (len(given["capacity"]) - 1)
+    assert tier_gains(tier_of=tiers, **given, kind=kind) == tier_gains(tier_of=tiers, **whole)
 
 
 def test_a_post_of_kinds_comes_behind_others():

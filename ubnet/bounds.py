@@ -60,6 +60,7 @@ def lower_bounds(
     startup_ps: "ArrayLike | None" = None,
     *,
     gate: "ArrayLike | None" = None,
+    kind: "ArrayLike | None" = None,
 ) -> Bounds:
     """Return what the makespan of flows is at least; the arguments are `simulate_flows`'.
 
@@ -88,8 +89,10 @@ def lower_bounds(
         dep,
         startup_ps,
         gate,
-    ).in_full()
+        kind,
+    )
     refuse_faulty(flows, rates, np.zeros(len(rates), np.int64), stamp=1, first=0, now_ps=0)
+    flows = flows.in_full()
     link, share, flow = flows.route_link, flows.route_share, owners(flows.route_ptr)
     alone = flows.rate_cap.copy()
     moving = np.zeros(len(alone))

@@ -20,6 +20,7 @@ def simulate_flows(
     startup_ps: "ArrayLike | None" = None,
     *,
     gate: "ArrayLike | None" = None,
+    kind: "ArrayLike | None" = None,
     tolerance: float = 0.0,
 ) -> NDArray[np.int64]:
     """Return when each flow ends, all sharing the links in weighted max-min fairness.
@@ -51,6 +52,9 @@ def simulate_flows(
     gate : array of bool, shape of ``dep``, or one for all, optional
         True: what is waited for holds back the bytes alone, while the start-up goes on: they
         enter the network when both are over. Default False.
+    kind : array of int, shape (flows,), optional
+        Where many flows are alike: which row of the columns above each flow has. What it waits for
+        has a row for each flow in any case.
     tolerance : float, optional
         0 (the default) is exact; see `FlowSim`.
 
@@ -85,6 +89,7 @@ def simulate_flows(
         dep=dep,
         startup_ps=startup_ps,
         gate=gate,
+        kind=kind,
     )
     sim.run()
     return sim.finish_ps

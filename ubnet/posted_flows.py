@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ubnet.column import integers, kinds, pointers, reals, truths
+from ubnet.compressed_rows import take_rows
 from ubnet.errors import FlowError
 
 # What stands for a column that is left out; made once, because most posts leave most of them out.
@@ -106,18 +107,35 @@ class PostedFlows(NamedTuple):
         return len(self.route_link)
 
     def in_full(self) -> Self:
-        """Return flows that have a row each with no column that stands for all."""
-        n, hops, deps = self.size, len(self.route_link), len(self.dep)
-        return self._replace(
-            start_ps=_filled(self.start_ps, n),
-            nbytes=_filled(self.nbytes, n),
-            route_share=_filled(self.route_share, hops),
-            weight=_filled(self.weight, n),
-            rate_cap=_filled(self.rate_cap, n),
-            dep_ptr=self.dep_ptr if len(self.dep_ptr) else np.zeros(n + 1, np.int64),
-            startup_ps=_filled(self.startup_ps, n),
+        """Return the same flows with a row each in every column."""
+        rows, links = len(self.route_ptr) - 1, len(self.route_link)
+        deps = len(self.dep)
+        full = self._replace(
+            start_ps=_filled(self.start_ps, rows),
+            nbytes=_filled(self.nbytes, rows),
+            route_share=_filled(self.route_share, links),
+            weight=_filled(self.weight, rows),
+            rate_cap=_filled(self.rate_cap, rows),
+            dep_ptr=self.dep_ptr if len(self.dep_ptr) else np.zeros(self.size + 1, np.int64),
+            startup_ps=_filled(self.startup_ps, rows),
             gate=_filled(self.gate, deps),
-            watch=_filled(self.watch, n),
+            watch=_filled(self.watch, self.size),
+        )
+        return full._each_its_own() if len(self.kind) else full
+
+    def _each_its_own(self) -> Self:
+        """Return the same flows with no kinds: each has its own row of columns that are full."""
+        route_ptr, stops = take_rows(self.route_ptr, self.kind.astype(np.int64))
+        return self._replace(
+            start_ps=self.start_ps[self.kind],
+            nbytes=self.nbytes[self.kind],
+            route_ptr=route_ptr,
+            route_link=self.route_link[stops],
+            route_share=self.route_share[stops],
+            weight=self.weight[self.kind],
+            rate_cap=self.rate_cap[self.kind],
+            startup_ps=self.startup_ps[self.kind],
+            kind=ITS_OWN,
         )
 
 
