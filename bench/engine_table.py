@@ -52,18 +52,19 @@ def direct_all_to_all() -> Workload:
 def ring() -> Workload:
     """Return a ring all_reduce of 768 ranks: 1.2 million flows that wait for each other."""
     n, steps = 768, 2 * 767
-    rank = np.tile(np.arange(n), steps)
+    rank = np.arange(n)
     waits = np.arange(n * (steps - 1))
     before = waits // n * n + (waits % n - 1) % n
     return {
         "capacity": np.concatenate([np.full(2 * n, 196e9), np.full(n, 137e9)]),
         "start_ps": 0,
         "nbytes": 1 << 17,
-        "route_ptr": 3 * np.arange(len(rank) + 1),
+        "route_ptr": 3 * np.arange(n + 1),
         "route_link": np.stack([rank, n + (rank + 1) % n, 2 * n + rank], 1).ravel(),
         "dep_ptr": np.concatenate([np.zeros(n, np.int64), 2 * np.arange(len(waits) + 1)]),
         "dep": np.stack([waits, before], 1).ravel(),
         "startup_ps": 1000,
+        "kind": np.tile(rank.astype(np.int32), steps),
     }
 
 

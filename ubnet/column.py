@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ubnet.errors import FlowError
-from ubnet.jit import kernel
+from ubnet.jit import borrowing_kernel
 
 I8 = NDArray[np.int64]
 F8 = NDArray[np.float64]
@@ -175,7 +175,7 @@ def pointers(name: str, given: ArrayLike, n: int | None, entries: int) -> NDArra
     return array
 
 
-@kernel
+@borrowing_kernel
 def falls(row: I8) -> bool:
     """Tell whether an entry is less than the one before it."""
     count = 0

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ubnet.errors import FlowError
-from ubnet.jit import kernel
+from ubnet.jit import borrowing_kernel, kernel
 from ubnet.posted_flows import PostedFlows
 
 I8 = NDArray[np.int64]
@@ -42,7 +42,7 @@ def too_long(flow: int) -> FlowError:
     )
 
 
-@kernel
+@borrowing_kernel
 def first_fault(
     capacity: F8,
     seen: I8,

@@ -247,7 +247,7 @@ class FlowSim:
 
     def unwatch(self) -> None:
         """Watch no flow any more of those that were posted so far."""
-        self._driver.engine.flows.watch[: self._clock[PLACES["rows"]]] = 0
+        self._driver.engine.posted.watch[: self._clock[PLACES["rows"]]] = 0
 
     def link_rate(self) -> NDArray[np.float64]:
         """Return what each link carries now, in bytes/s, shares counted; shape (links,)."""

@@ -1,12 +1,13 @@
-"""Rows of ended flows are given free."""
+"""What ended flows leave behind is given free."""
 
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ubnet.jit import inner_kernel, kernel
 
-from .state import CLOCK_ROW, I4, Int
+from .state import I4, Engine, Int, Row, Table
 
 
 @inner_kernel
@@ -16,58 +17,64 @@ def _rename(ids: I4, now: I4, n: Int) -> None:
         ids[k] = now[ids[k]]
 
 
+@inner_kernel
+def _clear_kinds(clock: Row, kinds: Table, routes: Table, kind_now: NDArray[np.int32]) -> None:
+    """Let the kinds that are marked close up, and say where each of them is now."""
+    kept, stops_kept = np.int64(0), np.int64(0)
+    for k in range(clock.kind_rows):
+        if kind_now[k] < 0:
+            continue
+        kind_now[k] = kept
+        first = kinds[k].first_stop
+        kinds[kept] = kinds[k]
+        kinds[kept].first_stop = stops_kept
+        for j in range(first, first + kinds[kept].hops):
+            routes[stops_kept] = routes[j]
+            stops_kept += 1
+        kept += 1
+    clock.kind_rows = kept
+    clock.route_rows = stops_kept
+
+
 @kernel
 def clear_ended(engine: tuple[Any, ...]) -> None:
     """Give the rows of ended flows free: those of the others close up, in the same order."""
-    flows, hops, edges, links, lists, _, recent, _, ends = engine[1:]
-    clock = engine[0].view(CLOCK_ROW)[0]
+    given = Engine(*engine)
+    clock, posted, flows, edges = given.clock[0], given.posted, given.flows, given.edges
+    lists, recent, ends = given.lists, given.recent, given.ends
     rows = clock.rows
-    row_now = np.full(rows + 1, -1, np.int32)
-    hop_now = np.full(flows[rows].first_hop + 1, -1, np.int32)
+    row_now = np.full(rows + 1, -1, np.int32)  # the last place is that of no row, -1
+    kind_now = np.full(clock.kind_rows, -1, np.int32)
     edge_flow, edge_next = edges.flow.copy(), edges.next.copy()
-    kept, hops_kept, edges_kept = np.int64(0), np.int64(0), np.int64(0)
+    kept, edges_kept = np.int64(0), np.int64(0)
     for row in range(rows):
-        if ends[flows[row].number] < 0:
+        if ends[posted[row].number] < 0:
             row_now[row] = kept
+            kind_now[posted[row].kind] = 0
             kept += 1
-    kept = np.int64(0)
+    _clear_kinds(clock, given.kinds, given.routes, kind_now)
     for row in range(rows):
         if row_now[row] < 0:
             continue
-        start, end = flows[row].first_hop, flows[row + 1].first_hop
-        flow = flows[kept]
-        flows[kept] = flows[row]
-        flow.first_hop = hops_kept
-        for h in range(start, end):
-            hops[hops_kept] = hops[h]
-            hops[hops_kept].flow = kept
-            hop_now[h] = hops_kept
-            hops_kept += 1
-        waits = flow.first_edge
-        flow.first_edge = -1
+        posted[row_now[row]] = posted[row]
+        entry = posted[row_now[row]]
+        entry.kind = kind_now[entry.kind]
+        entry.equal = row_now[entry.equal]
+        entry.next_waiting = row_now[entry.next_waiting]
+        entry.bucket = row_now[entry.bucket]
+        if entry.flow >= 0:
+            flows[entry.flow].posted = row_now[row]
+        waits = entry.first_edge
+        entry.first_edge = -1
         while waits >= 0:  # listed the other way round from here on: nothing hangs on it
             waiter, edge = edge_flow[waits], edges[edges_kept]
             edge.flow = row_now[waiter] if waiter >= 0 else -1 - row_now[-1 - waiter]
-            edge.next = flow.first_edge
-            flow.first_edge = edges_kept
+            edge.next = entry.first_edge
+            entry.first_edge = edges_kept
             edges_kept += 1
             waits = edge_next[waits]
-        flow.equal = row_now[flow.equal]
-        flow.next_waiting = row_now[flow.next_waiting]
-        if flow.position < 0:
-            flow.row = row_now[flow.row]
-        kept += 1
-    flows[kept].first_hop = hops_kept
-    for h in range(hops_kept):
-        hop = hops[h]
-        hop.next = hop_now[hop.next]
-        hop.prev = hop_now[hop.prev]
-    _rename(links.first_hop, hop_now, len(links))
-    _rename(lists.active, row_now, clock.active)
     _rename(lists.waiting, row_now, clock.waiting)
-    _rename(lists.swept, row_now, clock.swept_flows)
     for k in range(len(recent)):
         recent[k].bucket = row_now[recent[k].bucket]
     clock.rows = kept
     clock.edges_used = edges_kept
-    clock.sums += 1

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from ubnet.posted_flows import PostedFlows
 
 from . import loop, posting, row_loop, tables
+from .equals import room_to_compare
 from .state import F8, PLACES, Engine
 
 
@@ -32,8 +33,10 @@ class Driver:
 
     def post(self, flows: PostedFlows) -> None:
         """Write flows, which were checked, behind the others."""
-        self._make_room(flows.size, flows.hops, len(flows.dep))
-        posting.enqueue(self._tables, *flows)
+        room = room_to_compare(flows.size)
+        if not posting.enqueue(self._tables, *flows, *room):
+            self._make_room(flows)
+            posting.enqueue(self._tables, *flows, *room)
 
     def work(self, limit_ps: int, until: int) -> int:
         """Work off events up to a time, as far as ``until`` says; return when the next is due."""
@@ -56,18 +59,9 @@ class Driver:
         if self.clock[PLACES["dense"]] != 0:
             row_loop.settle_dense(self._tables, tuple(self._dense))
 
-    def _make_room(self, n_flows: int, n_hops: int, n_edges: int) -> None:
+    def _make_room(self, flows: PostedFlows) -> None:
         """Clear out the rows of ended flows, or at least double a table, where one is too small."""
-        rows = int(self.clock[PLACES["rows"]])
-        for_flows, for_hops, for_edges, for_ends = self._room
-        if (
-            rows + n_flows < for_flows
-            and self._first_hop[rows] + n_hops <= for_hops
-            and self.clock[PLACES["edges_used"]] + n_edges <= for_edges
-            and self.clock[PLACES["posted"]] + n_flows <= for_ends
-        ):
-            return
-        engine = tables.with_room(self.engine, n_flows, n_hops, n_edges)
+        engine = tables.with_room(self.engine, flows)
         if self.clock[PLACES["dense"]] != 0:
             cells = tables.longer(self._dense.cells, len(engine.hops))
             self._dense = self._dense._replace(cells=cells)
@@ -76,8 +70,6 @@ class Driver:
     def _take(self, engine: Engine) -> None:
         """Take new tables, and keep at hand what every post and advance needs of them."""
         self.engine = engine
-        self.clock = engine.clock
+        self.clock: NDArray[np.int64] = engine.clock.view(np.int64, np.ndarray)
         self.reported: NDArray[np.int64] = np.asarray(engine.lists.reported)
         self._tables = tuple(engine)
-        self._first_hop = np.asarray(engine.flows.first_hop)
-        self._room = (len(engine.flows), len(engine.hops), len(engine.edges), len(engine.ends))

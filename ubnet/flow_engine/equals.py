@@ -1,31 +1,51 @@
 """Flows of a post that are equal become one, whose shares are multiplied by their number."""
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 
 from ubnet.jit import inner_kernel
 
-from .state import I4, I8, Int, Mask, Row, Table
+from .first_rows import at
+from .state import I4, I8, U1, Int, Mask, Row, Table
 
 MOST_TRIES = 64  # flows that are compared with one for being equal
+NO_ROOM = tuple(np.zeros(0, kind) for kind in (np.int32, np.uint8, np.int32, np.int32))
+
+
+def room_to_compare(n: int) -> tuple[NDArray[Any], ...]:
+    """Return arrays for `count_keys` and `group` to work in: key, times, table, last.
+
+    The second and the third are hash tables, four times as long as there are flows: they are fast
+    when nearly empty, and memory that nobody touches costs nothing.
+    """
+    if n < 2:
+        return NO_ROOM
+    places = 1 << max(4, (4 * n - 1).bit_length())
+    return (
+        np.empty(n, np.int32),
+        np.zeros(places, np.uint8),
+        np.zeros(places, np.int32),
+        np.empty(n, np.int32),
+    )
 
 
 @inner_kernel
-def _are_equal(flows: Table, hops: Table, one_id: Int, other_id: Int) -> bool:
-    """Tell whether two flows have the same start, bytes, weight, cap, route and shares."""
-    one, other = flows[one_id], flows[other_id]
-    n = flows[one_id + 1].first_hop - one.first_hop
+def _are_equal(kinds: Table, routes: Table, one_id: Int, other_id: Int) -> bool:
+    """Tell whether flows of two kinds have the same bytes, weight, cap, route and shares."""
+    one, other = at(kinds, one_id), at(kinds, other_id)
     if (
         one.volume != other.volume
-        or one.since_ps != other.since_ps
         or one.startup_ps != other.startup_ps
         or one.weight != other.weight
         or one.cap != other.cap
-        or flows[other_id + 1].first_hop - other.first_hop != n
+        or one.hops != other.hops
     ):
         return False
-    for k in range(n):
-        hop, its = hops[one.first_hop + k], hops[other.first_hop + k]
-        if hop.link != its.link or hop.share != its.share:
+    for k in range(one.hops):
+        stop, its = at(routes, one.first_stop + k), at(routes, other.first_stop + k)
+        if stop.link != its.link or stop.share != its.share:
             return False
     return True
 
@@ -46,15 +66,6 @@ def _wait_alike(dep_ptr: I8, dep: I8, gate: Mask, one: Int, other: Int) -> bool:
 
 
 @inner_kernel
-def power_over(least: Int) -> Int:
-    """Return a power of two, not less than 16 and ``least``."""
-    power = np.int64(16)
-    while power < least:
-        power *= 2
-    return power
-
-
-@inner_kernel
 def count_keys(
     start_ps: I8,
     nbytes: I8,
@@ -64,9 +75,12 @@ def count_keys(
     dep: I8,
     kind: I4,
     key: I4,
-    times: I4,
+    times: U1,
 ) -> Int:
-    """Write a key of 31 bits of each flow's columns; count the flows at places taken before."""
+    """Write a key of 31 bits of each flow's columns; count the flows at places taken before.
+
+    ``times`` says where there were two or more.
+    """
     mask, shared = len(times) - 1, 0
     for k in range(len(key)):
         row = np.int64(kind[k]) if len(kind) > 0 else k
@@ -79,56 +93,57 @@ def count_keys(
                 word = ((word << 5) ^ (word >> 11) ^ dep[j]) * 40503 & 0xFFFFFFFF
         word = (word ^ (word >> 15)) & 0x7FFFFFFF
         key[k] = word
-        times[word & mask] += 1
-        shared += 1 if times[word & mask] > 1 else 0
+        if times[word & mask] > 0:
+            times[word & mask] = 2
+            shared += 1
+        else:
+            times[word & mask] = 1
     return shared
 
 
 @inner_kernel
 def group(
     clock: Row,
-    flows: Table,
-    hops: Table,
+    posted: Table,
+    kinds: Table,
+    routes: Table,
     dep_ptr: I8,
     dep: I8,
     gate: Mask,
     key: I4,
-    times: I4,
+    times: U1,
     table: I4,
     last: I4,
-    count: I4,
+    shared: Int,
 ) -> None:
-    """Let the first of equal flows of a post stand for all: its shares are multiplied by them.
+    """Let the first of equal flows of a post stand for all, which follow it in a list.
 
-    The others keep their rows, for those who wait for them, but have nothing to do. ``table`` is
-    a hash table of rows plus one, ``last`` and ``count`` are those of the equals so far; all zero.
+    The others keep their rows, for those who wait for them, but have nothing to do. ``shared`` is
+    what `count_keys` returned. ``table`` is a hash table of rows plus one, all zero; ``last`` holds
+    the last of the equals so far.
     """
     first, n = clock.rows, len(key)
-    rare, mask = len(times) - 1, len(table) - 1
+    rare, mask = len(times) - 1, 15
+    while mask < 4 * shared:  # they and their first ones take half of the table at most
+        mask = 2 * mask + 1
     for k in range(n):
-        flow_id = first + k
-        routed = flows[flow_id].first_hop < flows[flow_id + 1].first_hop
-        if times[key[k] & rare] < 2 or not routed:
+        entry = at(posted, first + k)
+        if times[key[k] & rare] < 2 or at(kinds, entry.kind).hops == 0:
             continue
         slot, tries = (key[k] >> 3) & mask, 0
         while table[slot] > 0 and tries < MOST_TRIES:
             tries += 1
             other = np.int64(table[slot]) - 1
-            alike = key[other] == key[k] and _are_equal(flows, hops, first + other, flow_id)
+            one = at(posted, first + other)
+            alike = key[other] == key[k] and one.since_ps == entry.since_ps
+            alike = alike and _are_equal(kinds, routes, np.int64(one.kind), np.int64(entry.kind))
             if alike and (len(dep) == 0 or _wait_alike(dep_ptr, dep, gate, other, k)):
-                flows[first + last[other]].equal = flow_id
+                at(posted, first + last[other]).equal = first + k
                 last[other] = k
-                count[other] += 1
-                count[k] = -1
+                entry.pending = -1
                 clock.grouped += 1
                 break
             slot = (slot + 1) & mask
-        if count[k] == 0 and table[slot] == 0:
+        if entry.pending == 0 and table[slot] == 0:
             table[slot] = k + 1
             last[k] = k
-    for k in range(n):
-        if count[k] > 0:
-            for h in range(flows[first + k].first_hop, flows[first + k + 1].first_hop):
-                hops[h].share *= float(count[k] + 1)
-        elif count[k] < 0:
-            flows[first + k].pending = -1

@@ -5,6 +5,8 @@ import numpy as np
 from ubnet.jit import inner_kernel
 
 from .active import set_rate
+from .blocks import Blocks
+from .first_rows import at
 from .heaps import drop_top, sink_level
 from .link_sums import leave_more
 from .state import SAME_LEVEL, TOP, Int, Row, Table
@@ -16,7 +18,7 @@ FEW = 1e-3
 @inner_kernel
 def _freeze(flows: Table, hops: Table, links: Table, flow_id: Int, level: float, by: Int) -> None:
     """Stop a flow at a level; take its rate out of its links in doubled precision."""
-    flow = flows[flow_id]
+    flow = at(flows, flow_id)
     flow.open_in = 0
     flow.level = level
     flow.stopped_by = by
@@ -24,9 +26,9 @@ def _freeze(flows: Table, hops: Table, links: Table, flow_id: Int, level: float,
     rate = flow.cap
     if by >= 0:
         rate = level * weight
-    for h in range(flow.first_hop, flows[flow_id + 1].first_hop):
-        hop = hops[h]
-        link = links[hop.link]
+    for h in range(flow.first_hop, flow.end_hop):
+        hop = at(hops, h)
+        link = at(links, hop.link)
         share = hop.share
         leave_more(link, -rate * share)
         link.open_weight -= share * weight
@@ -39,8 +41,8 @@ def _open_weight(flows: Table, hops: Table, link: Row, epoch: Int) -> float:
     total = 0.0
     h = link.first_hop
     while h >= 0:
-        hop = hops[h]
-        flow = flows[hop.flow]
+        hop = at(hops, h)
+        flow = at(flows, hop.flow)
         if flow.open_in == epoch:
             total += hop.share * flow.weight
         h = hop.next
@@ -51,7 +53,7 @@ def _open_weight(flows: Table, hops: Table, link: Row, epoch: Int) -> float:
 def _open(clock: Row, flows: Table, hops: Table, links: Table, lists: Table, levels: Table) -> Int:
     """Let all active flows rise; return how many levels (links, caps) wait in the heap."""
     for k in range(clock.busy_links):
-        link = links[links[k].busy]
+        link = at(links, at(links, k).busy)
         link.free = link.capacity
         link.free_low = 0.0
         link.weight = 0.0
@@ -60,23 +62,23 @@ def _open(clock: Row, flows: Table, hops: Table, links: Table, lists: Table, lev
         link.stop_level = np.inf
     waiting = np.int64(0)
     for k in range(clock.active):
-        flow_id = lists[k].active
-        flow = flows[flow_id]
+        flow_id = at(lists, k).active
+        flow = at(flows, flow_id)
         flow.open_in = clock.epoch
-        for h in range(flow.first_hop, flows[flow_id + 1].first_hop):
-            hop = hops[h]
-            link = links[hop.link]
+        for h in range(flow.first_hop, flow.end_hop):
+            hop = at(hops, h)
+            link = at(links, hop.link)
             link.weight += hop.share * flow.weight
             link.open_count += 1
         if flow.cap < np.inf:
-            levels[waiting].level = flow.cap / flow.weight
-            levels[waiting].of = -1 - flow_id
+            at(levels, waiting).level = flow.cap / flow.weight
+            at(levels, waiting).of = -1 - flow_id
             waiting += 1
     for k in range(clock.busy_links):
-        link = links[links[k].busy]
+        link = at(links, at(links, k).busy)
         link.open_weight = link.weight
-        levels[waiting].level = link.capacity / link.weight
-        levels[waiting].of = links[k].busy
+        at(levels, waiting).level = link.capacity / link.weight
+        at(levels, waiting).of = at(links, k).busy
         waiting += 1
     for k in range((waiting + 2) // 4 - 1, -1, -1):
         sink_level(levels, k, waiting)
@@ -85,7 +87,7 @@ def _open(clock: Row, flows: Table, hops: Table, links: Table, lists: Table, lev
 
 @inner_kernel
 def fill(
-    clock: Row, flows: Table, hops: Table, links: Table, lists: Table, levels: Table, blocks: Table
+    clock: Row, flows: Table, hops: Table, links: Table, lists: Table, levels: Table, blocks: Blocks
 ) -> None:
     """Give all active flows their weighted max-min levels.
 
@@ -97,16 +99,16 @@ def fill(
     clock.touched += clock.active
     epoch, rising, last = clock.epoch, clock.active, 0.0
     waiting: Int = _open(clock, flows, hops, links, lists, levels)
-    lowest = levels[0]
+    lowest = at(levels, 0)
     while rising > 0:
         of = lowest.of
         if of < 0:
-            if flows[-1 - of].open_in == epoch:
+            if at(flows, -1 - of).open_in == epoch:
                 last = max(last, lowest.level)
                 rising -= 1
                 _freeze(flows, hops, links, -1 - of, last, np.int64(-1))
-        elif links[of].open_count > 0:
-            link = links[of]
+        elif at(links, of).open_count > 0:
+            link = at(links, of)
             if link.open_weight < FEW * link.weight:
                 link.open_weight = _open_weight(flows, hops, link, epoch)
             level = (link.free + link.free_low) / link.open_weight
@@ -120,11 +122,11 @@ def fill(
             link.stop_level = level
             h = link.first_hop
             while h >= 0:
-                flow_id = np.int64(hops[h].flow)
-                if flows[flow_id].open_in == epoch:
+                flow_id = np.int64(at(hops, h).flow)
+                if at(flows, flow_id).open_in == epoch:
                     rising -= 1
                     _freeze(flows, hops, links, flow_id, level, of)
-                h = hops[h].next
+                h = at(hops, h).next
         waiting = drop_top(levels, waiting)
     for k in range(clock.active):
-        set_rate(clock, flows[lists[k].active], links, lists, blocks)
+        set_rate(clock, at(flows, at(lists, k).active), links, blocks)

@@ -1,38 +1,47 @@
-"""What comes first: ids of flows in order, and a heap of levels."""
+"""What comes first: rows of flows in order, and a heap of levels."""
 
 import numpy as np
 
-from ubnet.jit import inner_kernel
+from ubnet.jit import inlined_kernel, inner_kernel
 
-from .state import I4, TOP, Int, Row, Table
+from .first_rows import at
+from .state import TOP, Int, Row, Table
 
 FEW_ROWS = 16  # so many to look at for each flow of a batch cost less than sorting it
 IN_BATCH = -2  # instead of the next flow that waits
 
 
 @inner_kernel
-def _sink_id(ids: I4, k: Int, n: Int) -> None:
-    """Sink ids[k] in a heap whose largest is on top."""
-    x = ids[k]
+def _sink(lists: Table, k: Int, n: Int) -> None:
+    """Sink place k of the batch in a heap whose largest is on top."""
+    x = at(lists, k).batch
     while True:
         child = 2 * k + 1
         if child >= n:
             break
-        if child + 1 < n and ids[child + 1] > ids[child]:
+        largest = at(lists, child).batch
+        if child + 1 < n and at(lists, child + 1).batch > largest:
             child += 1
-        if ids[child] <= x:
+            largest = at(lists, child).batch
+        if largest <= x:
             break
-        ids[k] = ids[child]
+        at(lists, k).batch = largest
         k = child
-    ids[k] = x
+    at(lists, k).batch = x
+
+
+@inlined_kernel
+def _swap(lists: Table, one: Int, other: Int) -> None:
+    """Let two places of the batch change places."""
+    at(lists, one).batch, at(lists, other).batch = at(lists, other).batch, at(lists, one).batch
 
 
 @inner_kernel
-def sort_ids(ids: I4, n: Int) -> None:
-    """Sort the first n ids ascending; costs one pass where they are sorted or reversed."""
+def sort_rows(lists: Table, n: Int) -> None:
+    """Sort the first n of the batch; costs one pass where they are sorted or reversed."""
     rising, falling = True, True
     for k in range(1, n):
-        if ids[k] < ids[k - 1]:
+        if at(lists, k).batch < at(lists, k - 1).batch:
             rising = False
         else:
             falling = False
@@ -40,52 +49,52 @@ def sort_ids(ids: I4, n: Int) -> None:
         return
     if falling:
         for k in range(n // 2):
-            ids[k], ids[n - 1 - k] = ids[n - 1 - k], ids[k]
+            _swap(lists, k, n - 1 - k)
         return
     for k in range(n // 2 - 1, -1, -1):
-        _sink_id(ids, k, n)
+        _sink(lists, k, n)
     for k in range(n - 1, 0, -1):
-        ids[0], ids[k] = ids[k], ids[0]
-        _sink_id(ids, TOP, k)
+        _swap(lists, TOP, np.int64(k))
+        _sink(lists, TOP, k)
 
 
 @inner_kernel
-def sort_batch(clock: Row, flows: Table, lists: Table, n: Int) -> None:
-    """Sort the first n flows of the batch, none of which waits in the queue.
+def sort_batch(clock: Row, posted: Table, lists: Table, n: Int) -> None:
+    """Sort the first n rows of the batch, none of which waits in the queue.
 
     Where they are many of the rows, a walk over these is faster than sorting.
     """
     if FEW_ROWS * n < clock.rows:
-        sort_ids(lists.batch, n)
+        sort_rows(lists, n)
         return
     for k in range(n):
-        flows[lists[k].batch].next_waiting = IN_BATCH
+        at(posted, at(lists, k).batch).next_waiting = IN_BATCH
     place = np.int64(0)
     for row in range(clock.rows):
-        if flows[row].next_waiting == IN_BATCH:
-            flows[row].next_waiting = -1
-            lists[place].batch = row
+        if at(posted, row).next_waiting == IN_BATCH:
+            at(posted, row).next_waiting = -1
+            at(lists, place).batch = row
             place += 1
 
 
 @inner_kernel
 def sink_level(levels: Table, k: Int, n: Int) -> None:
     """Sink place k in a heap of four children a place whose lowest level is on top."""
-    place = levels[k]
+    place = at(levels, k)
     x, x_of = place.level, place.of
     while True:
         child = 4 * k + 1
         if child >= n:
             break
-        lowest, least = child, levels[child].level
+        lowest, least = child, at(levels, child).level
         for other in range(child + 1, min(child + 4, n)):
-            if levels[other].level < least:
-                lowest, least = other, levels[other].level
+            if at(levels, other).level < least:
+                lowest, least = other, at(levels, other).level
         if least >= x:
             break
         place.level = least
-        place.of = levels[lowest].of
-        k, place = lowest, levels[lowest]
+        place.of = at(levels, lowest).of
+        k, place = lowest, at(levels, lowest)
     place.level = x
     place.of = x_of
 
@@ -94,7 +103,7 @@ def sink_level(levels: Table, k: Int, n: Int) -> None:
 def drop_top(levels: Table, waiting: Int) -> Int:
     """Take the top off a heap of levels; return how many are left."""
     waiting -= 1
-    top, last = levels[0], levels[waiting]
+    top, last = at(levels, 0), at(levels, waiting)
     top.level = last.level
     top.of = last.of
     if waiting > 0:
@@ -105,10 +114,10 @@ def drop_top(levels: Table, waiting: Int) -> Int:
 @inner_kernel
 def raise_level(levels: Table, k: Int, level: float, of: Int) -> None:
     """Put one more level into a heap of k."""
-    place = levels[k]
+    place = at(levels, k)
     while k > 0:
         k = (k - 1) >> 2
-        above = levels[k]
+        above = at(levels, k)
         if above.level <= level:
             break
         place.level = above.level

@@ -4,6 +4,7 @@ import numpy as np
 
 from ubnet.jit import inner_kernel
 
+from .first_rows import at
 from .link_sums import sum_up
 from .state import LET_RISE, LIFT, SAME_LEVEL, STOP, Int, Row, Table
 
@@ -17,14 +18,14 @@ def _level_above(
     clock: Row, flows: Table, hops: Table, links: Table, link_id: Int, limit: float
 ) -> float:
     """Return a link's level where those with more than a limit have to come down to it, too."""
-    link = links[link_id]
+    link = at(links, link_id)
     while True:
         own, fixed, low, most = 0.0, 0.0, 0.0, 0.0
         clock.looked += link.crowd
         h = link.first_hop
         while h >= 0:
-            hop = hops[h]
-            flow = flows[hop.flow]
+            hop = at(hops, h)
+            flow = at(flows, hop.flow)
             weight = hop.share * flow.weight
             if flow.open_in == clock.epoch or flow.stopped_by == link_id:
                 own += weight
@@ -58,7 +59,7 @@ def own_level(
     level. inf: it stops nobody, or just those that it holds back already. A level above `near` may
     be a lower bound: so those that have too much are looked for but once, when it comes up.
     """
-    link = links[link_id]
+    link = at(links, link_id)
     own = link.open_weight + link.open_low
     if link.summed != clock.sums or own < COARSE * link.weight:
         sum_up(clock, flows, hops, links, link_id)

@@ -2,8 +2,9 @@
 
 import numpy as np
 
-from ubnet.jit import inner_kernel
+from ubnet.jit import inlined_kernel, inner_kernel
 
+from .first_rows import at
 from .state import ELSEWHERE, Int, Row, Table
 
 
@@ -29,13 +30,29 @@ def _weigh(link: Row, weight: float) -> None:
 
 
 @inner_kernel
-def count_own(hop: Row, link: Row, h: Int, weight: float) -> None:
+def count_own(hops: Table, hop: Row, link: Row, h: Int, weight: float) -> None:
     """Count a flow among a link's own: those that it holds back and those that rise."""
     _weigh(link, weight)
     link.own_count += 1
     if hop.next_own == ELSEWHERE:
         hop.next_own = link.first_own
+        hop.prev_own = -1
+        if link.first_own >= 0:
+            at(hops, link.first_own).prev_own = h
         link.first_own = h
+
+
+@inlined_kernel
+def take_off_own(hops: Table, hop: Row, link: Row) -> None:
+    """Take a hop off the list of a link's own flows."""
+    before, after = hop.prev_own, hop.next_own
+    hop.next_own = ELSEWHERE
+    if before >= 0:
+        at(hops, before).next_own = after
+    else:
+        link.first_own = after
+    if after >= 0:
+        at(hops, after).prev_own = before
 
 
 @inner_kernel
@@ -48,21 +65,14 @@ def discount_own(link: Row, weight: float) -> None:
 @inner_kernel
 def first_own(clock: Row, flows: Table, hops: Table, links: Table, link_id: Int) -> Int:
     """Return the first hop of a link's own flows; take those off the list that are no more."""
-    link = links[link_id]
-    h, before = link.first_own, -1
+    link = at(links, link_id)
+    h = link.first_own
     while h >= 0:
-        hop = hops[h]
-        after, flow = hop.next_own, flows[hop.flow]
-        rises = flow.open_in == clock.epoch
+        hop = at(hops, h)
+        after, flow = hop.next_own, at(flows, hop.flow)
         clock.looked += 1
-        if flow.position >= 0 and (rises or flow.stopped_by == link_id):
-            before = h
-        else:
-            hop.next_own = ELSEWHERE
-            if before < 0:
-                link.first_own = after
-            else:
-                hops[before].next_own = after
+        if flow.open_in != clock.epoch and flow.stopped_by != link_id:
+            take_off_own(hops, hop, link)
         h = after
     return np.int64(link.first_own)
 
@@ -70,7 +80,7 @@ def first_own(clock: Row, flows: Table, hops: Table, links: Table, link_id: Int)
 @inner_kernel
 def sum_up(clock: Row, flows: Table, hops: Table, links: Table, link_id: Int) -> None:
     """Sum up what a sweep keeps of a link."""
-    link = links[link_id]
+    link = at(links, link_id)
     link.summed = clock.sums
     link.free = link.capacity
     link.free_low = 0.0
@@ -84,16 +94,16 @@ def sum_up(clock: Row, flows: Table, hops: Table, links: Table, link_id: Int) ->
     clock.looked += link.crowd
     h = np.int64(link.first_hop)
     while h >= 0:
-        hop = hops[h]
-        flow = flows[hop.flow]
+        hop = at(hops, h)
+        flow = at(flows, hop.flow)
         hop.next_own = ELSEWHERE
         weight = hop.share * flow.weight
         if flow.open_in == clock.epoch:
             link.open_count += 1
-            count_own(hop, link, np.int64(h), weight)
+            count_own(hops, hop, link, np.int64(h), weight)
         elif flow.stopped_by == link_id:
             link.held_level = flow.level
-            count_own(hop, link, np.int64(h), weight)
+            count_own(hops, hop, link, np.int64(h), weight)
         else:
             link.most = max(link.most, flow.level)
             leave_more(link, -weight * flow.level)

@@ -7,13 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from ubnet.jit import inlined_kernel, inner_kernel, kernel, merged_kernel
+from ubnet.jit import borrowing_kernel, inlined_kernel, inner_kernel, merged_kernel
 
 from .active import end_allocation
-from .ends import find_next_end, hold_back, take_due
+from .blocks import Blocks, find_next_end
+from .ends import hold_back, take_due
 from .fill import fill
+from .first_rows import at, first_row
 from .instant import fetch_next, pass_instant
-from .state import CLOCK_ROW, MOST_SHARES, NEVER, NO_EVENT, PATIENCE, WATCHED_END, Int, Row, Table
+from .state import MOST_SHARES, NEVER, NO_EVENT, PATIENCE, WATCHED_END, Engine, Int, Row, Table
 from .sweep import settle_alone, sweep
 
 MOST_COLUMNS = 2048
@@ -22,17 +24,17 @@ MOST_COLUMNS = 2048
 @inner_kernel
 def _want_dense(clock: Row, hops: Table, links: Table) -> None:
     """Ask for the tables of the dense regime where all active flows are fit for it."""
-    columns = len(links) - 1
+    columns = clock.links
     if columns > MOST_COLUMNS:
         columns = clock.busy_links
     for k in range(clock.busy_links):
-        link = links[links[k].busy]
+        link = at(links, at(links, k).busy)
         if link.crowd > MOST_SHARES:
             return
         total = 0.0
         h = link.first_hop
         while h >= 0:
-            hop = hops[h]
+            hop = at(hops, h)
             total += hop.share
             h = hop.next
         if total > MOST_SHARES:
@@ -46,13 +48,13 @@ def _changes_little(clock: Row, links: Table) -> bool:
     """Say whether so few rates seem to change that a sweep pays, and none was given up lately."""
     changing = clock.swept_flows
     for k in range(clock.changed_links):  # whom a link held back that flows have left now rises
-        changing += links[links[k].changed].held
+        changing += at(links, at(links, k).changed).held
     return bool(clock.wait == 0 and 4 * changing <= clock.active)
 
 
 @merged_kernel
 def _reallocate(
-    clock: Row, flows: Table, hops: Table, links: Table, lists: Table, levels: Table, blocks: Table
+    clock: Row, flows: Table, hops: Table, links: Table, lists: Table, levels: Table, blocks: Blocks
 ) -> None:
     """Allocate rates anew: by a sweep where little seems to change, else all."""
     if not _changes_little(clock, links):
@@ -72,19 +74,24 @@ def _reallocate(
             _want_dense(clock, hops, links)
 
 
-@kernel
+@borrowing_kernel
 def work(engine: tuple[Any, ...], limit_ps: Int, until: Int) -> Int:
     """Work off events up to ``limit_ps`` and return the time of the next, or NEVER.
 
     ``until`` is NO_EVENT (only look), ALL_EVENTS, or WATCHED_END: stop at the first instant at
     which watched flows end. Where `clock.wanted` is set, `work_dense` is to go on.
     """
-    flows, hops, edges, links, lists, levels, recent, blocks, ends = engine[1:]
-    clock = engine[0].view(CLOCK_ROW)[0]
+    given = Engine(*engine)
+    clock = at(first_row(given.clock), 0)
+    posted, kinds, routes = first_row(given.posted), first_row(given.kinds), first_row(given.routes)
+    flows, hops, edges = first_row(given.flows), first_row(given.hops), first_row(given.edges)
+    links, lists, levels = first_row(given.links), first_row(given.lists), first_row(given.levels)
+    recent, ends = first_row(given.recent), given.ends
+    blocks = Blocks(given.due_ps, given.first_ps, given.unknown)
     clock.reported = 0
     while True:
         # Flows that start at an instant already begun join it: allocation waits until all have.
-        due = clock.waiting > 0 and lists[0].waiting_ps <= clock.now
+        due = clock.waiting > 0 and at(lists, 0).waiting_ps <= clock.now
         if clock.stale != 0 and not due:
             if clock.now == limit_ps and until != NO_EVENT:
                 return int(limit_ps)  # more may be posted at this instant
@@ -92,13 +99,13 @@ def work(engine: tuple[Any, ...], limit_ps: Int, until: Int) -> Int:
             clock.reallocations += 1
             _reallocate(clock, flows, hops, links, lists, levels, blocks)
             end_allocation(clock, flows, links)
-            find_next_end(clock, lists, blocks)
-            fetch_next(clock, flows, hops, lists)
+            find_next_end(clock, blocks)
+            fetch_next(clock, posted, lists)
         now = clock.next_end
         if clock.tolerance > 0 and now < NEVER and not due:
             now = hold_back(clock, lists, blocks)
         if clock.waiting > 0:
-            now = min(now, lists[0].waiting_ps)
+            now = min(now, at(lists, 0).waiting_ps)
         now = max(clock.now, now)  # ends that waited are not in the past
         if now > limit_ps or now == NEVER or until == NO_EVENT or clock.wanted > 0:
             return int(now)
@@ -107,8 +114,22 @@ def work(engine: tuple[Any, ...], limit_ps: Int, until: Int) -> Int:
         ending: Int = np.int64(0)
         if clock.next_end <= now:
             clock.next_end = NEVER
-            ending = take_due(clock, lists, blocks)
-        pass_instant(clock, flows, hops, edges, links, lists, recent, blocks, ends, ending)
+            ending = take_due(clock, flows, lists, blocks)
+        pass_instant(
+            clock,
+            posted,
+            kinds,
+            routes,
+            flows,
+            hops,
+            edges,
+            links,
+            lists,
+            recent,
+            blocks,
+            ends,
+            ending,
+        )
         if until == WATCHED_END and clock.reported > 0:
             return int(now)
         clock.reported = 0

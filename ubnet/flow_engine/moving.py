@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import state
-from .state import I8, PLACES, Engine
+from .state import I8, Engine
 
 
 class Active(NamedTuple):
@@ -25,14 +25,14 @@ def active_flows(engine: Engine) -> Active:
     """Return all active flows, those that another one stands for as well."""
     flows, hops = engine.flows, engine.hops
     first = _active_rows(engine)
-    row, place = _with_equals(first, flows.equal)
+    row, place = _with_equals(flows.posted[first], engine.posted.equal)
     count = np.bincount(place, minlength=len(first))
     begin = flows.first_hop[first][place]
-    length = flows.first_hop[first + 1][place] - begin
+    length = flows.end_hop[first][place] - begin
     hop_ptr = np.concatenate([[0], np.cumsum(length)])
     hop = np.arange(hop_ptr[-1]) + np.repeat(begin - hop_ptr[:-1], length)
     return Active(
-        flow=flows.number[row],
+        flow=engine.posted.number[row],
         rate=flows.rate[first][place],
         weight=flows.weight[first][place],
         stopped_by=flows.stopped_by[first][place].astype(np.int64),
@@ -46,8 +46,8 @@ def held_rate(engine: Engine) -> NDArray[np.float64]:
     """Return the rate of the flows that each link holds back, last of those that caps hold back."""
     flows, n = engine.flows, len(engine.links) - 1
     active = _active_rows(engine)
-    by, equals = flows.stopped_by[active], np.bincount(_with_equals(active, flows.equal)[1])
-    rate = flows.rate[active] * equals
+    by, rows = flows.stopped_by[active], flows.posted[active]
+    rate = flows.rate[active] * np.bincount(_with_equals(rows, engine.posted.equal)[1])
     return np.bincount(np.where(by < 0, n, by), rate, n + 1).astype(np.float64, copy=False)
 
 
@@ -61,7 +61,7 @@ def link_bytes(engine: Engine) -> NDArray[np.float64]:
     """Return what each link has carried so far, in bytes times share."""
     flows = engine.flows
     hop, flow = _active_hops(engine)
-    elapsed = (engine.clock[PLACES["now"]] - flows.since_ps[flow]) / state.PS_PER_S
+    elapsed = (engine.clock[0].now - flows.since_ps[flow]) / state.PS_PER_S
     left = flows.left[flow] - flows.rate[flow] * elapsed
     carried = _spread(engine, hop, flows.volume[flow] - np.maximum(left, 0.0))
     total: NDArray[np.float64] = carried + engine.links.bytes[:-1]
@@ -69,14 +69,16 @@ def link_bytes(engine: Engine) -> NDArray[np.float64]:
 
 
 def _active_rows(engine: Engine) -> Any:
-    return np.sort(engine.lists.active[: engine.clock[PLACES["active"]]])
+    """Return the active flows in the order of their numbers."""
+    active = engine.lists.active[: engine.clock[0].active]
+    return active[np.argsort(engine.flows.posted[active])]
 
 
 def _active_hops(engine: Engine) -> tuple[I8, I8]:
     """Return the hops of all active flows and the flow of each."""
     active = _active_rows(engine)
     first = engine.flows.first_hop[active]
-    count = engine.flows.first_hop[active + 1] - first
+    count = engine.flows.end_hop[active] - first
     flow = np.repeat(active, count)
     start = np.repeat(first - (np.cumsum(count) - count), count)
     return start + np.arange(len(flow)), flow.astype(np.int64)

@@ -5,10 +5,12 @@ import numpy as np
 from ubnet.jit import inner_kernel, merged_kernel
 
 from .active import end_allocation
+from .blocks import Blocks, forget_all
 from .ends import latest_of
+from .first_rows import at
 from .row_filling import fill_rows
 from .rows import Dense, end_of
-from .state import BLOCK_BITS, NEVER, PS_PER_S, Int, Row, Table
+from .state import NEVER, PS_PER_S, Int, Row, Table
 
 
 @inner_kernel
@@ -16,11 +18,11 @@ def _find_first(hops: Table, slots: Table, row: Row, row_id: Int) -> None:
     """Look for the flow of a row that will end first."""
     best, first = np.inf, -1
     for k in range(row.slot, row.slot + row.used):
-        slot = slots[k]
+        slot = at(slots, k)
         if slot.row == row_id and slot.target < best:
             best, first = slot.target, slot.hop
     row.target = best
-    row.first = hops[first].flow
+    row.first = at(hops, first).flow
 
 
 @merged_kernel
@@ -32,7 +34,7 @@ def reallocate_rows(clock: Row, flows: Table, hops: Table, links: Table, dense: 
     clock.stale = 0
     first = fill_rows(clock, flows, hops, dense)
     for k in range(first, clock.steps):
-        row = rows[steps[k].row]
+        row = at(rows, at(steps, k).row)
         if row.new_level == row.level and row.moved == 0:
             continue
         more = row.level * float(now - row.since_ps) / PS_PER_S
@@ -44,33 +46,33 @@ def reallocate_rows(clock: Row, flows: Table, hops: Table, links: Table, dense: 
         row.since_ps = now
         row.moved = 0
         if row.first < 0:
-            _find_first(hops, slots, row, np.int64(steps[k].row))
+            _find_first(hops, slots, row, np.int64(at(steps, k).row))
         row.end_ps = end_of(row.target, row)
     soonest = NEVER
     for k in range(clock.steps):
-        soonest = min(soonest, rows[steps[k].row].end_ps)
+        soonest = min(soonest, at(rows, at(steps, k).row).end_ps)
     clock.next_end = soonest
     clock.lowest = clock.steps
     end_allocation(clock, flows, links)
 
 
 @inner_kernel
-def unpack_rows(clock: Row, flows: Table, lists: Table, blocks: Table, dense: Dense) -> None:
+def unpack_rows(clock: Row, flows: Table, lists: Table, blocks: Blocks, dense: Dense) -> None:
     """Write each active flow's own rate, bytes left and end."""
     rows = dense.rows
     for k in range(clock.active):
-        flow = flows[lists[k].active]
+        flow = at(flows, at(lists, k).active)
         if flow.row < 0:
             continue  # it has just started
-        row = rows[flow.row]
+        row = at(rows, flow.row)
         flow.rate = row.level
         flow.stopped_by = row.link
         flow.since_ps = row.since_ps
         flow.left = max(0.0, (flow.target - row.served) - row.served_low)
-        lists[k].due_ps = NEVER
+        blocks.due_ps[k] = NEVER
         if row.level > 0.0:
-            lists[k].due_ps = end_of(flow.target, row)
-        blocks[k >> BLOCK_BITS].dirty = 1
+            blocks.due_ps[k] = end_of(flow.target, row)
+    forget_all(clock, blocks)
 
 
 @inner_kernel
@@ -79,11 +81,11 @@ def hold_back_rows(clock: Row, lists: Table, dense: Dense) -> Int:
     rows, steps, slots = dense.rows, dense.steps, dense.slots
     latest, last = latest_of(clock, lists), clock.next_end
     for k in range(clock.steps):
-        row_id = steps[k].row
-        row = rows[row_id]
+        row_id = at(steps, k).row
+        row = at(rows, row_id)
         if row.end_ps <= latest:
             for j in range(row.slot, row.slot + row.used):
-                slot = slots[j]
+                slot = at(slots, j)
                 if slot.row == row_id:
                     end = end_of(slot.target, row)
                     if last < end <= latest:

@@ -5,36 +5,39 @@ import numpy as np
 from ubnet.jit import inner_kernel, merged_kernel
 
 from .ends import note_held
-from .heaps import sort_ids
+from .first_rows import at
+from .heaps import sort_rows
 from .row_members import give_slots_back, join_row, leave_row, take_slots
 from .rows import STRIDE, UNPLACED, Dense, end_of
 from .state import CRAMPED, MOST_SHARES, Int, Row, Table
 
 
 @merged_kernel
-def take_rows_due(clock: Row, flows: Table, hops: Table, lists: Table, dense: Dense) -> Int:
-    """Take flows whose time has come out of their rows, into the batch; return their number."""
+def take_rows_due(
+    clock: Row, posted: Table, flows: Table, hops: Table, lists: Table, dense: Dense
+) -> Int:
+    """Take flows whose time has come out of their rows; return how many are in the batch."""
     _, _, _, _, rows, place, steps, _, rising_then, slots, cells = dense
     n, now = np.int64(0), clock.now
     for k in range(clock.steps):
-        row_id = steps[k].row
-        row = rows[row_id]
+        row_id = at(steps, k).row
+        row = at(rows, row_id)
         if row.end_ps <= now:
             for j in range(row.slot, row.slot + row.used):
-                slot = slots[j]
+                slot = at(slots, j)
                 if slot.row == row_id:
                     end = end_of(slot.target, row)
                     if end <= now:
                         note_held(clock, end)
-                        lists[n].batch = hops[slot.hop].flow
+                        at(lists, n).batch = at(flows, at(hops, slot.hop).flow).posted
                         n += 1
-    sort_ids(lists.batch, n)
+    sort_rows(lists, n)
     for k in range(n):
-        flow_id = np.int64(lists[k].batch)
-        step = place[flows[flow_id].row]
+        flow_id = np.int64(at(posted, at(lists, k).batch).flow)
+        step = place[at(flows, flow_id).row]
         clock.lowest = min(clock.lowest, step)
-        for h in range(flows[flow_id].first_hop, flows[flow_id + 1].first_hop):
-            cell = cells[h]
+        for h in range(at(flows, flow_id).first_hop, at(flows, flow_id).end_hop):
+            cell = at(cells, h)
             for snapshot in range(step // STRIDE + 1):
                 rising_then[snapshot, cell.column] -= cell.share
         leave_row(flows, dense, flow_id)
@@ -48,12 +51,12 @@ def _lower(clock: Row, flows: Table, hops: Table, links: Table, dense: Dense, fl
     rows, place, steps = dense.rows, dense.place, dense.steps
     free_then, rising_then = dense.free_then, dense.rising_then
     snapshot = clock.lowest // STRIDE
-    for h in range(flows[flow_id].first_hop, flows[flow_id + 1].first_hop):
-        hop = hops[h]
-        column = links[hop.link].column
+    for h in range(at(flows, flow_id).first_hop, at(flows, flow_id).end_hop):
+        hop = at(hops, h)
+        column = at(links, hop.link).column
         snapshot = min(snapshot, place[column] // STRIDE)
         while snapshot > 0:
-            level = rows[steps[snapshot * STRIDE - 1].row].level
+            level = at(rows, at(steps, snapshot * STRIDE - 1).row).level
             if free_then[snapshot, column] > level * (rising_then[snapshot, column] + hop.share):
                 break
             snapshot -= 1
@@ -70,10 +73,10 @@ def _are_fit(
         return False
     rows, rising_then = dense.rows, dense.rising_then
     for k in range(n):
-        flow_id = np.int64(lists[k].batch)
-        for h in range(flows[flow_id].first_hop, flows[flow_id + 1].first_hop):
-            hop = hops[h]
-            link = links[hop.link]
+        flow_id = np.int64(at(lists, k).batch)
+        for h in range(at(flows, flow_id).first_hop, at(flows, flow_id).end_hop):
+            hop = at(hops, h)
+            link = at(links, hop.link)
             column = link.column
             if column < 0:
                 clock.unfit = 1
@@ -81,7 +84,9 @@ def _are_fit(
             rising_then[0, column] += int(hop.share)
             if rising_then[0, column] > MOST_SHARES:
                 clock.unfit = 1
-            elif rows[column].slot + link.crowd > rows[column].slot_end and clock.unfit == 0:
+            elif (
+                at(rows, column).slot + link.crowd > at(rows, column).slot_end and clock.unfit == 0
+            ):
                 clock.unfit = CRAMPED
     return bool(clock.unfit == 0)
 
@@ -95,20 +100,20 @@ def start_in_rows(
         return
     place, steps, rising_then = dense.place, dense.steps, dense.rising_then
     for k in range(n):
-        flow_id = np.int64(lists[k].batch)
-        flow = flows[flow_id]
-        row_id = np.int64(links[hops[flow.first_hop].link].column)
+        flow_id = np.int64(at(lists, k).batch)
+        flow = at(flows, flow_id)
+        row_id = np.int64(at(links, at(hops, flow.first_hop).link).column)
         _lower(clock, flows, hops, links, dense, flow_id)
-        for h in range(flow.first_hop, flows[flow_id + 1].first_hop):
-            hop = hops[h]
-            column = np.int64(links[hop.link].column)
+        for h in range(flow.first_hop, flow.end_hop):
+            hop = at(hops, h)
+            column = np.int64(at(links, hop.link).column)
             for snapshot in range(1, clock.lowest // STRIDE + 1):
                 rising_then[snapshot, column] += int(hop.share)
             if place[column] < place[row_id]:
                 row_id = column
         if place[row_id] == UNPLACED:  # nothing there yet: into the order, at its end
             place[row_id] = clock.steps
-            steps[clock.steps].row = row_id
+            at(steps, clock.steps).row = row_id
             clock.steps += 1
         take_slots(flows, hops, links, dense, flow_id)
         join_row(clock, flows, dense, flow_id, row_id, float(flow.volume))

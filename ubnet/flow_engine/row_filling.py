@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from ubnet.jit import inner_kernel
 
+from .first_rows import at
 from .row_members import gather
 from .rows import STRIDE, UNPLACED, Dense
 from .state import F8, I4, NEVER, SAME_LEVEL, Int, Row, Table
@@ -45,11 +46,11 @@ def _freeze_row(row: NDArray[np.int16], free: F8, rising: I4, level: float) -> N
 def _freeze_flows(dense: Dense, row_id: Int, free: F8, rising: I4, level: float) -> None:
     """Do what `_freeze_row` does, flow by flow."""
     rows, slots, cells = dense.rows, dense.slots, dense.cells
-    for k in range(rows[row_id].slot, rows[row_id].slot + rows[row_id].used):
-        slot = slots[k]
+    for k in range(at(rows, row_id).slot, at(rows, row_id).slot + at(rows, row_id).used):
+        slot = at(slots, k)
         if slot.row == row_id:
             for h in range(slot.begin, slot.stop):
-                cell = cells[h]
+                cell = at(cells, h)
                 free[cell.column] -= level * float(cell.share)
                 rising[cell.column] -= cell.share
 
@@ -62,11 +63,11 @@ def _copy(source: NDArray[Any], target: NDArray[Any]) -> None:
 
 
 @inner_kernel
-def _next_row(free: F8, rising: I4, steps: Table, at: Int, ahead: Int) -> Int:
+def _next_row(free: F8, rising: I4, steps: Table, turn: Int, ahead: Int) -> Int:
     """Return the lowest of the next few rows of the last filling's order; -1 if there is none."""
     column, seen = -1, 0
-    for k in range(at, ahead):
-        other = steps[k].before
+    for k in range(turn, ahead):
+        other = at(steps, k).before
         if rising[other] > 0:
             if column < 0 or free[other] * rising[column] < free[column] * rising[other]:
                 column = other
@@ -89,9 +90,9 @@ def fill_rows(clock: Row, flows: Table, hops: Table, dense: Dense) -> Int:
     first: Int = min(clock.lowest, clock.steps) // STRIDE * STRIDE
     ahead = np.int64(0)
     for k in range(first, clock.steps):
-        steps[ahead].before = steps[k].row
+        at(steps, ahead).before = at(steps, k).row
         ahead += 1
-    step, end, at = first, clock.steps, np.int64(0)
+    step, end, turn = first, clock.steps, np.int64(0)
     checked_to = first  # below this step each one is checked
     back = True
     frozen, last = 0, 0.0
@@ -100,13 +101,13 @@ def fill_rows(clock: Row, flows: Table, hops: Table, dense: Dense) -> Int:
             _copy(free_then[step // STRIDE], free)
             _copy(rising_then[step // STRIDE], rising)
             for k in range(step, end):
-                place[steps[k].row] = UNPLACED
-            frozen = steps[step].frozen
+                place[at(steps, k).row] = UNPLACED
+            frozen = at(steps, step).frozen
             last = 0.0
             if step > 0:
-                below = rows[steps[step - 1].row]
+                below = at(rows, at(steps, step - 1).row)
                 last = below.level if step == first else below.new_level
-            at = np.int64(0)
+            turn = np.int64(0)
             back = False
         elif step % STRIDE == 0 or frozen == clock.active:
             if step > checked_to and _is_lower(free, rising, slack, last) > 0:
@@ -118,12 +119,12 @@ def fill_rows(clock: Row, flows: Table, hops: Table, dense: Dense) -> Int:
             if step % STRIDE == 0:
                 _copy(free, free_then[step // STRIDE])
                 _copy(rising, rising_then[step // STRIDE])
-            steps[step].frozen = frozen
+            at(steps, step).frozen = frozen
         if frozen == clock.active:
             break
-        while at < ahead and rising[steps[at].before] == 0:
-            at += 1
-        column = int(_next_row(free, rising, steps, at, ahead))
+        while turn < ahead and rising[at(steps, turn).before] == 0:
+            turn += 1
+        column = int(_next_row(free, rising, steps, turn, ahead))
         if column >= 0 and step < checked_to:
             level = free[column] / rising[column]
             column = -1 if _is_lower(free, rising, slack, level) > 0 else column
@@ -132,7 +133,7 @@ def fill_rows(clock: Row, flows: Table, hops: Table, dense: Dense) -> Int:
         level = max(last, free[column] / rising[column])
         if level <= last * (1.0 + SAME_LEVEL):
             level = last
-        row = rows[column]
+        row = at(rows, column)
         if row.own != rising[column]:
             gather(clock, flows, hops, dense, column)
         frozen += row.members
@@ -142,14 +143,14 @@ def fill_rows(clock: Row, flows: Table, hops: Table, dense: Dense) -> Int:
             _freeze_row(matrix[column], free, rising, level)
         place[column] = step
         row.new_level = level
-        steps[step].row = column
+        at(steps, step).row = column
         last = level
         step += 1
     for k in range(ahead):
-        row_id = steps[k].before
+        row_id = at(steps, k).before
         if place[row_id] == UNPLACED:
-            rows[row_id].level = 0.0
-            rows[row_id].end_ps = NEVER
+            at(rows, row_id).level = 0.0
+            at(rows, row_id).end_ps = NEVER
     clock.steps = step
     clock.touched += step - first
     return first

@@ -4,16 +4,17 @@ from typing import Any
 
 import numpy as np
 
-from ubnet.jit import inner_kernel, kernel
+from ubnet.jit import borrowing_kernel, inner_kernel
 
+from .blocks import Blocks
+from .first_rows import at, first_row
 from .heaps import drop_top, sink_level
 from .instant import pass_instant
 from .row_clocks import hold_back_rows, reallocate_rows, unpack_rows
 from .row_events import start_in_rows, take_rows_due
 from .row_members import join_row, take_slots
-from .rows import SPARE_SLOTS, UNPLACED, Dense
+from .rows import SPARE_SLOTS, UNPLACED, Dense, dense_of
 from .state import (
-    CLOCK_ROW,
     CRAMPED,
     NEVER,
     NO_EVENT,
@@ -21,6 +22,7 @@ from .state import (
     PS_PER_S,
     SAME_LEVEL,
     WATCHED_END,
+    Engine,
     Int,
     Row,
     Table,
@@ -36,11 +38,11 @@ def _build_rows(
     n, slots_given = len(slack), np.int64(0)
     clock.crowd = clock.active
     clock.sums += 1
-    for k in range(len(links)):
-        links[k].column = -1
+    for k in range(clock.links):
+        at(links, k).column = -1
     for k in range(n):
-        link_id = np.int64(k if n == len(links) - 1 else links[k].busy)
-        link, row = links[link_id], rows[k]
+        link_id = np.int64(k if n == clock.links else at(links, k).busy)
+        link, row = at(links, link_id), at(rows, k)
         link.column = k
         row.link = link_id
         place[k] = UNPLACED
@@ -53,43 +55,51 @@ def _build_rows(
         rising_then[0, k] = 0
         h = link.first_hop
         while h >= 0:
-            hop = hops[h]
+            hop = at(hops, h)
             rising_then[0, k] += int(hop.share)
             h = hop.next
     for k in range(clock.active):
-        flow_id = np.int64(lists[k].active)
-        flow = flows[flow_id]
+        flow_id = np.int64(at(lists, k).active)
+        flow = at(flows, flow_id)
         take_slots(flows, hops, links, dense, flow_id)
         elapsed = float(clock.now - flow.since_ps)
         left = max(0.0, flow.left - flow.rate * elapsed / PS_PER_S)
-        join_row(clock, flows, dense, flow_id, np.int64(links[flow.stopped_by].column), left)
+        join_row(clock, flows, dense, flow_id, np.int64(at(links, flow.stopped_by).column), left)
     used: Int = np.int64(0)
     for k in range(n):
-        if rows[k].moved != 0:
-            levels[used].level = links[rows[k].link].stop_level
-            levels[used].of = k
+        if at(rows, k).moved != 0:
+            at(levels, used).level = at(links, at(rows, k).link).stop_level
+            at(levels, used).of = k
             used += 1
     for k in range((used + 2) // 4 - 1, -1, -1):
         sink_level(levels, k, used)
     clock.steps = used
     for k in range(clock.steps):
-        steps[k].row = levels[0].of
+        at(steps, k).row = at(levels, 0).of
         used = drop_top(levels, used)
     clock.lowest = 0
     clock.stale = 1
 
 
-@kernel
+@borrowing_kernel
 def settle_dense(engine: tuple[Any, ...], tables: tuple[Any, ...]) -> None:
     """Let the flows show their own rates and bytes left, as of when these last changed."""
-    unpack_rows(engine[0].view(CLOCK_ROW)[0], engine[1], engine[5], engine[8], Dense(*tables))
+    given = Engine(*engine)
+    clock, flows, lists = first_row(given.clock), first_row(given.flows), first_row(given.lists)
+    blocks = Blocks(given.due_ps, given.first_ps, given.unknown)
+    unpack_rows(at(clock, 0), flows, lists, blocks, dense_of(tables))
 
 
-@kernel
+@borrowing_kernel
 def work_dense(engine: tuple[Any, ...], tables: tuple[Any, ...], limit_ps: Int, until: Int) -> Int:
     """Do as `work` does while the dense regime pays; then `clock.dense` is 0."""
-    flows, hops, edges, links, lists, levels, recent, blocks, ends = engine[1:]
-    clock, dense = engine[0].view(CLOCK_ROW)[0], Dense(*tables)
+    given = Engine(*engine)
+    clock, dense = at(first_row(given.clock), 0), dense_of(tables)
+    posted, kinds, routes = first_row(given.posted), first_row(given.kinds), first_row(given.routes)
+    flows, hops, edges = first_row(given.flows), first_row(given.hops), first_row(given.edges)
+    links, lists, levels = first_row(given.links), first_row(given.lists), first_row(given.levels)
+    recent, ends = first_row(given.recent), given.ends
+    blocks = Blocks(given.due_ps, given.first_ps, given.unknown)
     if clock.dense == 0:
         clock.dense = 1
         clock.wanted = 0
@@ -98,7 +108,7 @@ def work_dense(engine: tuple[Any, ...], tables: tuple[Any, ...], limit_ps: Int, 
         reallocate_rows(clock, flows, hops, links, dense)
     clock.reported = 0
     while True:
-        due = clock.waiting > 0 and lists[0].waiting_ps <= clock.now
+        due = clock.waiting > 0 and at(lists, 0).waiting_ps <= clock.now
         if clock.stale != 0 and clock.now == limit_ps and not due and until != NO_EVENT:
             return int(limit_ps)
         if clock.stale != 0 and not due:
@@ -109,7 +119,7 @@ def work_dense(engine: tuple[Any, ...], tables: tuple[Any, ...], limit_ps: Int, 
         if clock.tolerance > 0 and now < NEVER:
             now = hold_back_rows(clock, lists, dense)
         if clock.waiting > 0:
-            now = min(now, lists[0].waiting_ps)
+            now = min(now, at(lists, 0).waiting_ps)
         now = max(clock.now, now)  # ends that waited are not in the past
         if now > limit_ps or now == NEVER or until == NO_EVENT:
             return int(now)
@@ -118,15 +128,29 @@ def work_dense(engine: tuple[Any, ...], tables: tuple[Any, ...], limit_ps: Int, 
         ending: Int = np.int64(0)
         if clock.next_end <= now:
             clock.next_end = NEVER
-            ending = take_rows_due(clock, flows, hops, lists, dense)
-        n = pass_instant(clock, flows, hops, edges, links, lists, recent, blocks, ends, ending)
+            ending = take_rows_due(clock, posted, flows, hops, lists, dense)
+        n = pass_instant(
+            clock,
+            posted,
+            kinds,
+            routes,
+            flows,
+            hops,
+            edges,
+            links,
+            lists,
+            recent,
+            blocks,
+            ends,
+            ending,
+        )
         start_in_rows(clock, flows, hops, links, lists, dense, n)
         if until == WATCHED_END and clock.reported > 0:
             return int(now)
         clock.reported = 0
     unpack_rows(clock, flows, lists, blocks, dense)
-    for k in range(len(links)):
-        links[k].held = 0  # the filling that comes next counts anew, but for busy links alone
+    for k in range(clock.links):
+        at(links, k).held = 0  # the filling that comes next counts anew, but for busy links alone
     clock.dense = 0
     clock.misses = 0
     if clock.unfit == CRAMPED:

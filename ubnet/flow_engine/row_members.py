@@ -4,6 +4,7 @@ import numpy as np
 
 from ubnet.jit import inner_kernel
 
+from .first_rows import at
 from .rows import UNPLACED, Dense, read_clock
 from .state import Int, Row, Table
 
@@ -12,16 +13,16 @@ from .state import Int, Row, Table
 def take_slots(flows: Table, hops: Table, links: Table, dense: Dense, flow_id: Int) -> None:
     """Give a flow a slot on each of its links."""
     rows, slots, cells = dense.rows, dense.slots, dense.cells
-    begin, stop = flows[flow_id].first_hop, flows[flow_id + 1].first_hop
+    begin, stop = at(flows, flow_id).first_hop, at(flows, flow_id).end_hop
     for h in range(begin, stop):
-        hop, cell = hops[h], cells[h]
-        column = links[hop.link].column
-        its = rows[column]
+        hop, cell = at(hops, h), at(cells, h)
+        column = at(links, hop.link).column
+        its = at(rows, column)
         cell.slot = its.slot + its.used
         cell.column = column
         cell.share = int(hop.share)
         its.used += 1
-        slot = slots[cell.slot]
+        slot = at(slots, cell.slot)
         slot.hop = h
         slot.row = -1
         slot.begin = begin
@@ -32,12 +33,17 @@ def take_slots(flows: Table, hops: Table, links: Table, dense: Dense, flow_id: I
 def give_slots_back(flows: Table, dense: Dense, flow_id: Int) -> None:
     """Let the last slot of each of a flow's links take the place of its own."""
     rows, slots, cells = dense.rows, dense.slots, dense.cells
-    for h in range(flows[flow_id].first_hop, flows[flow_id + 1].first_hop):
-        cell = cells[h]
-        its = rows[cell.column]
+    for h in range(at(flows, flow_id).first_hop, at(flows, flow_id).end_hop):
+        cell = at(cells, h)
+        its = at(rows, cell.column)
         its.used -= 1
-        slots[cell.slot] = slots[its.slot + its.used]
-        cells[slots[cell.slot].hop].slot = cell.slot
+        last, slot = at(slots, its.slot + its.used), at(slots, cell.slot)
+        slot.target = last.target
+        slot.hop = last.hop
+        slot.row = last.row
+        slot.begin = last.begin
+        slot.stop = last.stop
+        at(cells, slot.hop).slot = cell.slot
 
 
 @inner_kernel
@@ -46,7 +52,7 @@ def join_row(
 ) -> None:
     """Put a flow with some bytes left into a row."""
     matrix, rows, slots, cells = dense.matrix, dense.rows, dense.slots, dense.cells
-    flow, row = flows[flow_id], rows[row_id]
+    flow, row = at(flows, flow_id), at(rows, row_id)
     if row.members == 0:
         row.served = 0.0
         row.served_low = 0.0
@@ -62,12 +68,12 @@ def join_row(
     if target < row.target:
         row.target = target
         row.first = flow_id
-    for h in range(flow.first_hop, flows[flow_id + 1].first_hop):
-        cell = cells[h]
+    for h in range(flow.first_hop, flow.end_hop):
+        cell = at(cells, h)
         matrix[row_id, cell.column] += cell.share
-        slots[cell.slot].row = row_id
+        at(slots, cell.slot).row = row_id
         if cell.column == row_id:
-            slots[cell.slot].target = target
+            at(slots, cell.slot).target = target
             row.own += cell.share
 
 
@@ -75,15 +81,15 @@ def join_row(
 def leave_row(flows: Table, dense: Dense, flow_id: Int) -> None:
     """Take a flow out of its row."""
     matrix, rows, cells = dense.matrix, dense.rows, dense.cells
-    row_id = np.int64(flows[flow_id].row)
-    row = rows[row_id]
+    row_id = np.int64(at(flows, flow_id).row)
+    row = at(rows, row_id)
     row.moved = 1
     row.members -= 1
     if row.first == flow_id:
         row.first = -1
         row.target = -1.0  # until it is looked for, nobody is before it
-    for h in range(flows[flow_id].first_hop, flows[flow_id + 1].first_hop):
-        cell = cells[h]
+    for h in range(at(flows, flow_id).first_hop, at(flows, flow_id).end_hop):
+        cell = at(cells, h)
         matrix[row_id, cell.column] -= cell.share
         if cell.column == row_id:
             row.own -= cell.share
@@ -94,16 +100,16 @@ def gather(clock: Row, flows: Table, hops: Table, dense: Dense, column: Int) -> 
     """Move the rising flows of a link that are in other rows to its own."""
     rising, rows, place = dense.rising, dense.rows, dense.place
     slots, cells = dense.slots, dense.cells
-    its = rows[column]
+    its = at(rows, column)
     missing = rising[column] - its.own
     for k in range(its.slot, its.slot + its.used):
         if missing == 0:
             break
-        slot = slots[k]
+        slot = at(slots, k)
         if slot.row != column and place[slot.row] == UNPLACED:
             clock.touched += 1
-            missing -= cells[slot.hop].share
-            flow_id = np.int64(hops[slot.hop].flow)
-            left = flows[flow_id].target - read_clock(rows[slot.row], clock.now)
+            missing -= at(cells, slot.hop).share
+            flow_id = np.int64(at(hops, slot.hop).flow)
+            left = at(flows, flow_id).target - read_clock(at(rows, slot.row), clock.now)
             leave_row(flows, dense, flow_id)
             join_row(clock, flows, dense, flow_id, column, left)

@@ -5,13 +5,14 @@ far, and a flow ends at a fixed reading of it. A matrix counts the flows of each
 so that filling freezes a row by one operation on all columns.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ubnet.jit import inner_kernel
+from ubnet.jit import inner_kernel, merged_kernel
 
+from .first_rows import first_row
 from .state import F8, I4, NEVER, PS_PER_S, ROUND_UP, Int, Row, Table
 
 SPARE_SLOTS = 16  # of a link, for flows that start
@@ -63,6 +64,25 @@ class Dense(NamedTuple):
     rising_then: I4
     slots: Table
     cells: Table  # of each hop
+
+
+@merged_kernel
+def dense_of(tables: tuple[Any, ...]) -> Dense:
+    """Return the tables of the dense regime as its kernels take them."""
+    matrix, free, rising, slack, rows, place, steps, free_then, rising_then, slots, cells = tables
+    return Dense(
+        matrix,
+        free,
+        rising,
+        slack,
+        first_row(rows),
+        place,
+        first_row(steps),
+        free_then,
+        rising_then,
+        first_row(slots),
+        first_row(cells),
+    )
 
 
 @inner_kernel

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+U1 = NDArray[np.uint8]
 I4 = NDArray[np.int32]
 I8 = NDArray[np.int64]
 F8 = NDArray[np.float64]
@@ -27,7 +28,6 @@ SAME_LEVEL = 1e-12
 MOST_NUMBERED = 1 << 30  # sweeps, fillings or sums, whose numbers rows keep in four bytes
 PATIENCE = 64  # so many sweeps more are given up before rows are tried again
 CRAMPED = -1  # what `clock.unfit` says where slots alone are missing
-BLOCK_BITS = 5  # active flows in blocks of 32, each with its first end
 ELSEWHERE = -2
 
 # What a link does at its level.
@@ -47,6 +47,7 @@ MOST_SHARES = 32_000.0
 # Of a heap. Ids and counts that are passed on are int64 from the start in all of this folder: Numba
 # compiles a kernel once more for each literal and each width of integer it is called with.
 TOP = np.int64(0)
+SIZES_OF_ROOM = 32  # free rows are kept by the power of two of the hops that they have room for
 RECENT = 256  # recently used instants of the waiting queue; a power of two
 
 # The state is a handful of tables (numpy record arrays): one row holds what is used together.
@@ -54,6 +55,7 @@ CLOCK = [  # of the whole simulation
     ("now", "i8"),
     ("posted", "i8"),  # flows so far
     ("active", "i8"),
+    ("links", "i8"),  # in all
     ("busy_links", "i8"),
     ("waiting", "i8"),
     ("stale", "i8"),
@@ -79,8 +81,17 @@ CLOCK = [  # of the whole simulation
     ("lowest", "i8"),  # the first of them that has changed since
     ("unfit", "i8"),  # 1: flows have started that do not fit into rows; CRAMPED: for lack of slots
     ("crowd", "i8"),  # active flows when the dense regime began
-    ("rows", "i8"),  # of the table of flows: those of ended flows are cleared out at times
+    # Rows in use of each table. Those of ended flows are cleared out of the posted ones at times,
+    # and of what hangs on them; flows and hops are used again.
+    ("rows", "i8"),
+    ("kind_rows", "i8"),
+    ("route_rows", "i8"),
     ("edges_used", "i8"),
+    ("flow_rows", "i8"),
+    ("hop_rows", "i8"),
+    ("level_room", "i8"),
+    ("to_come", "i8"),  # posted flows that will still need a row, and the rows of their hops
+    ("hops_to_come", "i8"),
     ("unfinished", "i8"),
     ("grouped", "i8"),  # flows that another one, equal to them, stands for
     ("tolerance", "i8"),  # ends that follow the first within this part of the time, times 1e9, wait
@@ -89,36 +100,55 @@ CLOCK = [  # of the whole simulation
     ("sums", "i8"),  # which sums of links are right: those with this number
     ("looked", "i8"),  # hops that the present sweep has looked at
     ("capped", "i8"),  # active flows with a cap
+    ("unknown_blocks", "i8"),  # of active flows, whose first end is to be looked for
     ("first_block", "i8"),  # of those in which flows end next, and the last
     ("last_block", "i8"),
 ]
-FLOWS = [  # two cache lines
+POSTED = [  # every flow from its post on, in the order of numbers
+    # The latest of its start and its dependencies' ends (less the start-up, where these hold back
+    # the bytes alone).
+    ("since_ps", "i8"),
+    ("number", "i8"),  # what the flow is called outside
+    ("kind", "i4"),
+    ("pending", "i4"),  # dependencies that have not ended; -1: another one stands for it
+    ("first_edge", "i4"),  # to the flows that wait for this one
+    ("next_waiting", "i4"),  # the next flow of the same instant in the queue
+    ("bucket", "i4"),  # head of the instant's list, kept at the flow that opened it
+    ("equal", "i4"),  # the next of the flows that are equal to this one and end with it, or -1
+    ("flow", "i4"),  # its row while it moves bytes, else -1
+    ("watch", "i2"),
+]
+KINDS = [  # what flows that are posted as alike have in common
+    ("volume", "i8"),
+    ("startup_ps", "i8"),
+    ("weight", "f8"),
+    ("cap", "f8"),
+    ("first_stop", "i4"),  # its route, and how many links that has
+    ("hops", "i4"),
+]
+ROUTES = [("share", "f8"), ("link", "i4")]
+FLOWS = [  # two cache lines: a flow that moves bytes
     ("level", "f8"),  # rate over weight
     ("weight", "f8"),
     ("cap", "f8"),  # bytes/s; inf where no cap can hold the flow back
     ("rate", "f8"),  # bytes/s
-    ("first_hop", "i8"),  # the next flow's is where its hops end
+    ("first_hop", "i4"),
+    ("end_hop", "i4"),  # where its hops end
     ("stopped_by", "i4"),  # the full link that holds it back, or -1: its own cap
     ("inside", "i4"),  # the last sweep that may change its rate
     ("open_in", "i4"),  # the filling in which it still rises
     ("position", "i4"),  # among the active ones, or -1
+    ("posted", "i4"),  # its row among the posted ones
+    ("odd", "i4"),  # 1: its weight, cap or a share is not the default
     ("left", "f8"),  # bytes left at `since_ps`
-    # The latest of its start and its dependencies' ends (less the start-up, where these hold back
-    # the bytes alone); later on, when `rate` last changed.
-    ("since_ps", "i8"),
+    ("since_ps", "i8"),  # when `rate` last changed
     ("volume", "i8"),
-    ("startup_ps", "i8"),
-    ("number", "i8"),  # what the flow is called outside
-    ("pending", "i4"),  # dependencies that have not ended
-    ("first_edge", "i4"),  # to the flows that wait for this one
-    ("next_waiting", "i4"),  # the next flow of the same instant in the queue
-    ("equal", "i4"),  # the next of the flows that are equal to this one and end with it, or -1
-    ("watch", "i2"),
-    ("odd", "i2"),  # 1: its weight, cap or a share is not the default
-    # Of the dense matrix: the column of the link that holds it back. While it waits: head of the
-    # instant's list, kept at the flow that opened it.
-    ("row", "i4"),
-    ("target", "f8"),  # the reading of the row's clock at which it ends
+    ("target", "f8"),  # the reading of the clock of its row in the dense matrix at which it ends
+    ("row", "i4"),  # of the dense matrix: the column of the link that holds it back, or -1
+    # Row r: one plus the first row that is free and has room for 2**r hops.
+    ("first_free", "i4"),
+    ("next_free", "i4"),  # one plus the next of these
+    ("room", "5i4"),  # to two cache lines
 ]
 HOPS_OF_FLOWS = [  # one row a link of a route; the active ones of a link are doubly linked
     ("link", "i4"),
@@ -127,7 +157,7 @@ HOPS_OF_FLOWS = [  # one row a link of a route; the active ones of a link are do
     ("next", "i4"),
     ("prev", "i4"),
     ("next_own", "i4"),  # of the flows that the link holds back or lets rise; ELSEWHERE: not there
-    ("room", "i4"),  # to half a cache line
+    ("prev_own", "i4"),
 ]
 # Dependencies, listed by the flow that is waited for: of the flow that waits, or as -1 - flow of
 # one whose bytes alone wait.
@@ -165,7 +195,6 @@ LINKS = [  # three cache lines: the first is all that a flow needs which has the
     ("room", "5i8"),  # to three cache lines
 ]
 LISTS = [  # columns of flow ids, and of what goes with them
-    ("due_ps", "i8"),  # ends of the active flows at their present rates
     ("waiting_ps", "i8"),
     ("waiting", "i4"),
     ("active", "i4"),
@@ -175,17 +204,18 @@ LISTS = [  # columns of flow ids, and of what goes with them
 ]
 LEVELS = [("level", "f8"), ("of", "i8")]  # a heap of links, and of flows with caps as -1 - flow
 RECENT_INSTANTS = [("at_ps", "i8"), ("bucket", "i8")]
-BLOCKS = [("first_ps", "i8"), ("dirty", "i8")]  # the first end of each block of active flows
 
-# Numba takes an array from Python sooner than a record: kernels look at the clock as one.
-CLOCK_ROW = np.dtype((np.record, CLOCK))
+# Python reads the clock as a row of integers.
 PLACES = {name: place for place, (name, _) in enumerate(CLOCK)}
 
 
 class Engine(NamedTuple):
     """The tables of a simulation; ``ends`` holds the end of each flow by its number, else -1."""
 
-    clock: I8
+    clock: Table
+    posted: Table
+    kinds: Table
+    routes: Table
     flows: Table
     hops: Table
     edges: Table
@@ -193,5 +223,7 @@ class Engine(NamedTuple):
     lists: Table
     levels: Table
     recent: Table
-    blocks: Table
+    due_ps: I8
+    first_ps: I8
+    unknown: I8
     ends: I8

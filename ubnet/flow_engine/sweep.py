@@ -5,6 +5,8 @@ import numpy as np
 from ubnet.jit import inlined_kernel, inner_kernel
 
 from .active import let_in, look_again, set_rate
+from .blocks import Blocks
+from .first_rows import at
 from .heaps import drop_top, raise_level, sink_level
 from .levels import is_in_question, own_level
 from .link_sums import count_own, discount_own, first_own, leave_more
@@ -28,7 +30,7 @@ def _settle(
     by: Int,
 ) -> None:
     """Give a flow a level, and look again at the links that it crosses."""
-    flow = flows[flow_id]
+    flow = at(flows, flow_id)
     rose, before, held_by = flow.open_in == clock.epoch, flow.level, np.int64(-1)
     if not rose:
         held_by = np.int64(flow.stopped_by)
@@ -37,14 +39,13 @@ def _settle(
     flow.stopped_by = by
     flow.open_in = 0
     if by >= 0:
-        links[by].held_level = level
+        at(links, by).held_level = level
     clock.touched += 1
-    end = flows[flow_id + 1].first_hop
-    clock.looked += end - flow.first_hop
-    for h in range(flow.first_hop, end):
-        hop = hops[h]
+    clock.looked += flow.end_hop - flow.first_hop
+    for h in range(flow.first_hop, flow.end_hop):
+        hop = at(hops, h)
         link_id = np.int64(hop.link)
-        link = links[link_id]
+        link = at(links, link_id)
         if link.summed == clock.sums:
             weight = hop.share * flow.weight
             link.open_count -= rose
@@ -57,7 +58,7 @@ def _settle(
                 if own:
                     discount_own(link, weight)
             elif not own:
-                count_own(hop, link, np.int64(h), weight)
+                count_own(hops, hop, link, np.int64(h), weight)
             if link.own_count == 0 and not is_in_question(clock, link):
                 continue
         if link_id != by:
@@ -78,37 +79,37 @@ def _let_rise(
     """Let the flows rise that a link holds back; return how many levels wait then."""
     own = first_own(clock, flows, hops, links, link_id)
     while own >= 0:
-        flow_id = np.int64(hops[own].flow)
-        flow = flows[flow_id]
+        flow_id = np.int64(at(hops, own).flow)
+        flow = at(flows, flow_id)
         if flow.open_in != clock.epoch:
             let_in(clock, flow, links, lists, flow_id)
             flow.open_in = clock.epoch
             if flow.cap < np.inf:
                 raise_level(levels, waiting, flow.cap / flow.weight, -1 - flow_id)
                 waiting += 1
-            for h in range(flow.first_hop, flows[flow_id + 1].first_hop):
-                hop = hops[h]
-                other = links[hop.link]
+            for h in range(flow.first_hop, flow.end_hop):
+                hop = at(hops, h)
+                other = at(links, hop.link)
                 if other.summed == clock.sums:
                     other.open_count += 1
                     if hop.link != link_id:
                         weight = hop.share * flow.weight
                         leave_more(other, weight * flow.level)
-                        count_own(hop, other, np.int64(h), weight)
+                        count_own(hops, hop, other, np.int64(h), weight)
                 look_again(clock, links, other, np.int64(hop.link))
-        own = np.int64(hops[own].next_own)
+        own = np.int64(at(hops, own).next_own)
     return waiting
 
 
 @inner_kernel
 def _lift(clock: Row, flows: Table, hops: Table, links: Table, lists: Table, link_id: Int) -> None:
     """Let the flows that a link holds back have all that the others leave."""
-    link = links[link_id]
+    link = at(links, link_id)
     level = (link.free + link.free_low) / (link.open_weight + link.open_low)
     h = first_own(clock, flows, hops, links, link_id)
     while h >= 0:
-        _settle(clock, flows, hops, links, lists, np.int64(hops[h].flow), level, link_id)
-        h = np.int64(hops[h].next_own)
+        _settle(clock, flows, hops, links, lists, np.int64(at(hops, h).flow), level, link_id)
+        h = np.int64(at(hops, h).next_own)
 
 
 @inner_kernel
@@ -119,30 +120,30 @@ def _stop(
     above, below = level * (1.0 + SAME_LEVEL), level * (1.0 - SAME_LEVEL)
     h = first_own(clock, flows, hops, links, link_id)
     while h >= 0:
-        flow_id = np.int64(hops[h].flow)
-        flow = flows[flow_id]
+        flow_id = np.int64(at(hops, h).flow)
+        flow = at(flows, flow_id)
         if flow.open_in == clock.epoch or flow.level > above or flow.level < below:
             _settle(clock, flows, hops, links, lists, flow_id, level, link_id)
-        h = np.int64(hops[h].next_own)
-    link = links[link_id]
+        h = np.int64(at(hops, h).next_own)
+    link = at(links, link_id)
     if link.most <= above:
         return
     clock.looked += link.crowd
     link.most = above
     h = np.int64(link.first_hop)
     while h >= 0:
-        flow_id = np.int64(hops[h].flow)
-        if flows[flow_id].level > above:
+        flow_id = np.int64(at(hops, h).flow)
+        if at(flows, flow_id).level > above:
             _settle(clock, flows, hops, links, lists, flow_id, level, link_id)
-        h = np.int64(hops[h].next)
+        h = np.int64(at(hops, h).next)
 
 
 @inner_kernel
 def _look(clock: Row, flows: Table, hops: Table, links: Table, levels: Table, waiting: Int) -> Int:
     """Find the levels of the links on the list; return how many levels wait in the heap then."""
     for k in range(clock.listed_links):
-        link_id = np.int64(links[k].to_look_at)
-        link = links[link_id]
+        link_id = np.int64(at(links, k).to_look_at)
+        link = at(links, link_id)
         link.listed = 0
         level = own_level(clock, flows, hops, links, link_id, -1.0)
         link.stop_level = level
@@ -159,7 +160,7 @@ def _look_closely(
     clock: Row, flows: Table, hops: Table, links: Table, link_id: Int, bound: float
 ) -> float:
     """Return the level of a link whose lower bound has come up; inf: it is not in question."""
-    link = links[link_id]
+    link = at(links, link_id)
     if bound != link.queued:
         return float(np.inf)  # a lower one has come up before
     if link.stop_level <= bound and link.then == STOP:
@@ -170,7 +171,7 @@ def _look_closely(
 
 @inlined_kernel
 def settle_alone(
-    clock: Row, flows: Table, hops: Table, links: Table, lists: Table, blocks: Table
+    clock: Row, flows: Table, hops: Table, links: Table, lists: Table, blocks: Blocks
 ) -> bool:
     """Give flows that have all their links for themselves, now, what these and their caps allow.
 
@@ -179,20 +180,20 @@ def settle_alone(
     come = n = clock.swept_flows
     all_settled = True
     for k in range(clock.changed_links):
-        link = links[links[k].changed]
+        link = at(links, at(links, k).changed)
         if link.held > 0 and link.crowd == 1:  # whom it held back now rises
-            lists[n].swept = hops[link.first_hop].flow
+            at(lists, n).swept = at(hops, link.first_hop).flow
             n += 1
         elif link.held > 0:
             all_settled = False
     clock.swept_flows = 0
     for k in range(n):
-        flow_id = np.int64(lists[k].swept)
-        flow = flows[flow_id]
+        flow_id = np.int64(at(lists, k).swept)
+        flow = at(flows, flow_id)
         level, by, alone = flow.cap / flow.weight, np.int64(-1), True
-        for h in range(flow.first_hop, flows[flow_id + 1].first_hop):
-            hop = hops[h]
-            link = links[hop.link]
+        for h in range(flow.first_hop, flow.end_hop):
+            hop = at(hops, h)
+            link = at(links, hop.link)
             if link.crowd > 1:
                 alone = False
                 break
@@ -203,15 +204,15 @@ def settle_alone(
         if not alone:
             all_settled = False
             if k < come:
-                lists[clock.swept_flows].swept = flow_id
+                at(lists, clock.swept_flows).swept = flow_id
                 clock.swept_flows += 1
         elif k < come or by != flow.stopped_by or abs(level - flow.level) > SAME_LEVEL * level:
             if k >= come:
-                links[flow.stopped_by].held -= 1
+                at(links, flow.stopped_by).held -= 1
             flow.level = level
             flow.stopped_by = by
             clock.touched += 1
-            set_rate(clock, flow, links, lists, blocks)
+            set_rate(clock, flow, links, blocks)
     return bool(all_settled)
 
 
@@ -224,25 +225,25 @@ def _begin_sweep(
     clock.looked = 0
     waiting = np.int64(0)
     for k in range(clock.swept_flows):
-        flow_id = np.int64(lists[k].swept)
-        flow = flows[flow_id]
+        flow_id = np.int64(at(lists, k).swept)
+        flow = at(flows, flow_id)
         flow.open_in = clock.epoch
         if flow.cap < np.inf:
             raise_level(levels, waiting, flow.cap / flow.weight, -1 - flow_id)
             waiting += 1
-        for h in range(flow.first_hop, flows[flow_id + 1].first_hop):
-            link_id = np.int64(hops[h].link)
-            look_again(clock, links, links[link_id], link_id)
+        for h in range(flow.first_hop, flow.end_hop):
+            link_id = np.int64(at(hops, h).link)
+            look_again(clock, links, at(links, link_id), link_id)
     for k in range(clock.changed_links):
-        link_id = np.int64(links[k].changed)
-        if links[link_id].held > 0:  # to leave a link frees those alone that it holds
-            look_again(clock, links, links[link_id], link_id)
+        link_id = np.int64(at(links, k).changed)
+        if at(links, link_id).held > 0:  # to leave a link frees those alone that it holds
+            look_again(clock, links, at(links, link_id), link_id)
     return waiting
 
 
 @inner_kernel
 def sweep(
-    clock: Row, flows: Table, hops: Table, links: Table, lists: Table, levels: Table, blocks: Table
+    clock: Row, flows: Table, hops: Table, links: Table, lists: Table, levels: Table, blocks: Blocks
 ) -> bool:
     """Re-allocate only where flows came or went; give up (False) where that grows too large.
 
@@ -254,13 +255,13 @@ def sweep(
     if clock.odd_flows == 0:  # the dense regime costs no more for more flows
         budget = min(budget, max(FEW_HOPS, clock.busy_links**2 // FIELDS_A_HOP))
     waiting: Int = _begin_sweep(clock, flows, hops, links, lists, levels)
-    last, lowest = 0.0, levels[0]
+    last, lowest = 0.0, at(levels, 0)
     while True:
         waiting = _look(clock, flows, hops, links, levels, waiting)
         if waiting == 0:
             break
         # What comes into question next must find room in the heap, outdated entries included.
-        if clock.looked > budget or waiting + clock.active + clock.busy_links > len(levels):
+        if clock.looked > budget or waiting + clock.active + clock.busy_links > clock.level_room:
             return False
         level, of = lowest.level, np.int64(lowest.of)
         if of >= 0:
@@ -271,11 +272,11 @@ def sweep(
                 continue
         waiting = drop_top(levels, waiting)
         if of < 0:
-            if flows[-1 - of].open_in == clock.epoch:
+            if at(flows, -1 - of).open_in == clock.epoch:
                 last = max(last, level)
                 _settle(clock, flows, hops, links, lists, -1 - of, level, np.int64(-1))
         elif level < np.inf:
-            link = links[of]
+            link = at(links, of)
             link.queued = np.inf
             link.stop_level = np.inf
             last = level if level > last * (1.0 + SAME_LEVEL) else last
@@ -286,5 +287,5 @@ def sweep(
             else:
                 _stop(clock, flows, hops, links, lists, of, last)
     for k in range(clock.swept_flows):
-        set_rate(clock, flows[lists[k].swept], links, lists, blocks)
+        set_rate(clock, at(flows, at(lists, k).swept), links, blocks)
     return True

@@ -4,9 +4,13 @@ from typing import Any
 
 import numpy as np
 
+from ubnet.posted_flows import PostedFlows
+
 from . import clearing, state
+from .blocks import BITS
+from .free_rows import ROOM_A_HOP
 from .rows import CELLS, ROWS, SLOTS, SPARE_SLOTS, STEPS, STRIDE, Dense
-from .state import F8, PLACES, Engine
+from .state import F8, Engine
 
 CACHE_LINE = 64
 ROOM = 256  # flows that fresh tables take: clearing out what has ended pays for itself then
@@ -16,55 +20,65 @@ def fresh_engine(capacity: F8, tolerance: float) -> Engine:
     """Return the tables of a simulation without flows."""
     n = len(capacity)
     engine = Engine(
-        clock=np.zeros(len(state.CLOCK), np.int64),
-        flows=_rows(state.FLOWS, ROOM + 1),
-        hops=_rows(state.HOPS_OF_FLOWS, 4 * ROOM),
+        clock=_rows(state.CLOCK, 1),
+        posted=_rows(state.POSTED, ROOM),
+        kinds=_rows(state.KINDS, ROOM),
+        routes=_rows(state.ROUTES, 4 * ROOM),
+        flows=_rows(state.FLOWS, 2 * state.SIZES_OF_ROOM),
+        hops=_rows(state.HOPS_OF_FLOWS, ROOM),
         edges=_rows(state.EDGES, ROOM),
         links=_rows(state.LINKS, n + 1),
         lists=_rows(state.LISTS, ROOM + 1),
         levels=_rows(state.LEVELS, 2 * (n + ROOM)),
         recent=_rows(state.RECENT_INSTANTS, state.RECENT),
-        blocks=_rows(state.BLOCKS, (ROOM >> state.BLOCK_BITS) + 1),
+        due_ps=np.zeros(ROOM + 1, np.int64),
+        first_ps=np.zeros(ROOM + 1, np.int64),
+        unknown=np.zeros(ROOM + 1, np.int64),
         ends=np.zeros(ROOM, np.int64),
     )
     engine.links.capacity[:n] = capacity
     engine.links.first_hop[:] = -1
     engine.recent.bucket[:] = -1
-    engine.clock[PLACES["next_end"]] = state.NEVER
-    engine.clock[PLACES["sweep"]] = 1
-    engine.clock[PLACES["sums"]] = 1
-    engine.clock[PLACES["tolerance"]] = round(tolerance * 1e9)
+    engine.clock.links = n
+    engine.clock.level_room = len(engine.levels)
+    engine.clock.next_end = state.NEVER
+    engine.clock.sweep = 1
+    engine.clock.sums = 1
+    engine.clock.tolerance = round(tolerance * 1e9)
     return engine
 
 
-def used_rows(engine: Engine) -> tuple[int, int, int]:
-    """Return how many rows of flows, of hops and of edges are in use."""
-    rows = int(engine.clock[PLACES["rows"]])
-    return rows, int(engine.flows.first_hop[rows]), int(engine.clock[PLACES["edges_used"]])
-
-
-def with_room(engine: Engine, n_flows: int, n_hops: int, n_edges: int) -> Engine:
-    """Clear out the rows of ended flows, or at least double what is too small for so many more."""
-    clock = engine.clock
-    if (n := int(clock[PLACES["posted"]]) + n_flows) > len(engine.ends):
-        ends = np.zeros(max(n, 2 * len(engine.ends)), np.int64)
-        ends[: len(engine.ends)] = engine.ends
-        engine = engine._replace(ends=ends)
-    if 2 * clock[PLACES["unfinished"]] < clock[PLACES["rows"]] and clock[PLACES["dense"]] == 0:
+def with_room(engine: Engine, posted: PostedFlows) -> Engine:
+    """Clear out what is over, and at least double each table that is too small for more flows."""
+    clock, n_flows = engine.clock[0], posted.size
+    if 2 * clock.unfinished < clock.rows:
         clearing.clear_ended(tuple(engine))
-    rows, hops, edges = used_rows(engine)
-    if (n := rows + n_flows) >= len(engine.flows):
-        room = max(n, 2 * len(engine.flows))
+    needed = {  # rows in use, and how many more there must be
+        "posted": (clock.rows, n_flows),
+        "kinds": (clock.kind_rows, len(posted.route_ptr) - 1),
+        "routes": (clock.route_rows, len(posted.route_link)),
+        "edges": (clock.edges_used, len(posted.dep)),
+        "flows": (clock.flow_rows, clock.to_come + n_flows),
+        "hops": (clock.hop_rows, clock.hops_to_come + n_flows + ROOM_A_HOP * posted.hops),
+        "ends": (clock.posted, n_flows),
+    }
+    for name, (used, more) in needed.items():
+        table = getattr(engine, name)
+        if used + more > len(table):
+            room = max(int(used + more), 2 * len(table))
+            used = max(int(used), state.SIZES_OF_ROOM)  # rows that are free hang on the first ones
+            engine = engine._replace(**{name: longer(table, room, used)})
+    least = max(len(engine.posted), len(engine.flows)) + 1
+    if least > len(engine.lists):
+        blocks = (int(clock.active) >> BITS) + 1
         engine = engine._replace(
-            flows=longer(engine.flows, room + 1, rows + 1),
-            lists=longer(engine.lists, room + 1, rows + 1),
-            levels=longer(engine.levels, 2 * (len(engine.links) + room), 0),
-            blocks=longer(engine.blocks, (room >> state.BLOCK_BITS) + 1),
+            lists=longer(engine.lists, least, int(clock.rows)),
+            levels=longer(engine.levels, 2 * (len(engine.links) + least), 0),
+            due_ps=longer(engine.due_ps, least, int(clock.active)),
+            first_ps=longer(engine.first_ps, least, blocks),
+            unknown=longer(engine.unknown, least, int(clock.unknown_blocks)),
         )
-    if (n := hops + n_hops) > len(engine.hops):
-        engine = engine._replace(hops=longer(engine.hops, max(n, 2 * len(engine.hops)), hops))
-    if (n := edges + n_edges) > len(engine.edges):
-        engine = engine._replace(edges=longer(engine.edges, max(n, 2 * len(engine.edges)), edges))
+        clock.level_room = len(engine.levels)
     return engine
 
 
@@ -89,12 +103,12 @@ def dense_tables(n: int, active_hops: int, hops: int) -> Dense:
 
 def longer(table: Any, n: int, used: int | None = None) -> Any:
     """Return a copy of a table, or of the rows that are used, with room for n rows."""
-    more = _rows([(name, table.dtype[name].str) for name in table.dtype.names], n)
+    more = np.zeros(n, table.dtype) if table.dtype.names is None else _rows(table.dtype, n)
     more[: len(table)][:used] = table[:used]
     return more
 
 
-def _rows(columns: list[tuple[str, str]], n: int) -> Any:
+def _rows(columns: Any, n: int) -> Any:
     """Return a fresh table of n rows."""
     kind = np.dtype(columns, align=True)
     raw = np.zeros(n * kind.itemsize + CACHE_LINE, np.uint8)

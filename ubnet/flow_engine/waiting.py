@@ -2,61 +2,63 @@
 
 from ubnet.jit import inlined_kernel
 
+from .first_rows import at
 from .state import RECENT, Int, Row, Table
 
 
 @inlined_kernel
 def push_waiting(
-    clock: Row, flows: Table, lists: Table, recent: Table, flow_id: Int, at_ps: Int
+    clock: Row, posted: Table, lists: Table, recent: Table, row: Int, at_ps: Int
 ) -> None:
     """Queue a flow that enters the network at ``at_ps``; flows of one instant share a place."""
-    flow, instant = flows[flow_id], recent[at_ps & (RECENT - 1)]
+    entry, instant = at(posted, row), at(recent, at_ps & (RECENT - 1))
     if instant.bucket >= 0 and instant.at_ps == at_ps:
-        opened_by = flows[instant.bucket]
-        flow.next_waiting = opened_by.row
-        opened_by.row = flow_id
+        opened_by = at(posted, instant.bucket)
+        entry.next_waiting = opened_by.bucket
+        opened_by.bucket = row
         return
-    flow.next_waiting = -1
-    flow.row = flow_id
+    entry.next_waiting = -1
+    entry.bucket = row
     instant.at_ps = at_ps
-    instant.bucket = flow_id
-    time, heap = lists.waiting_ps, lists.waiting
+    instant.bucket = row
     k = clock.waiting
     clock.waiting = k + 1
+    place = at(lists, k)
     while k > 0:
-        parent = (k - 1) >> 1
-        if time[parent] <= at_ps:
+        k = (k - 1) >> 1
+        above = at(lists, k)
+        if above.waiting_ps <= at_ps:
             break
-        time[k] = time[parent]
-        heap[k] = heap[parent]
-        k = parent
-    time[k] = at_ps
-    heap[k] = flow_id
+        place.waiting_ps = above.waiting_ps
+        place.waiting = above.waiting
+        place = above
+    place.waiting_ps = at_ps
+    place.waiting = row
 
 
 @inlined_kernel
 def pop_waiting(clock: Row, lists: Table, recent: Table) -> Int:
     """Take the first instant off the waiting queue and return its bucket."""
-    time, heap = lists.waiting_ps, lists.waiting
-    bucket = heap[0]
-    instant = recent[time[0] & (RECENT - 1)]
+    place = at(lists, 0)
+    bucket = place.waiting
+    instant = at(recent, place.waiting_ps & (RECENT - 1))
     if instant.bucket == bucket:
         instant.bucket = -1
     n = clock.waiting - 1
     clock.waiting = n
-    last_time, last = time[n], heap[n]
-    k = 0
-    while True:
-        child = 2 * k + 1
-        if child >= n:
-            break
-        if child + 1 < n and time[child + 1] < time[child]:
+    last_ps, last = at(lists, n).waiting_ps, at(lists, n).waiting
+    child = 1
+    while child < n:
+        below = at(lists, child)
+        if child + 1 < n and at(lists, child + 1).waiting_ps < below.waiting_ps:
             child += 1
-        if time[child] >= last_time:
+            below = at(lists, child)
+        if below.waiting_ps >= last_ps:
             break
-        time[k] = time[child]
-        heap[k] = heap[child]
-        k = child
-    time[k] = last_time
-    heap[k] = last
+        place.waiting_ps = below.waiting_ps
+        place.waiting = below.waiting
+        place = below
+        child = 2 * child + 1
+    place.waiting_ps = last_ps
+    place.waiting = last
     return int(bucket)

@@ -1,0 +1,90 @@
+"""When the active flows end at their present rates, in blocks of 64, each with its first end.
+
+A rate that changes moves an end; the first of all is asked for at each instant. So a block whose
+first end has gone is looked through but once an instant, and the firsts of all blocks stand side by
+side.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ubnet.jit import inlined_kernel
+
+from .state import I8, NEVER, Int, Row
+
+BITS = 5
+SIZE = 1 << BITS
+UNKNOWN = -1  # instead of the first end of a block that has to be looked through
+
+
+class Blocks(NamedTuple):
+    """The ends of the active flows, by their places."""
+
+    due_ps: I8
+    first_ps: I8  # of each block
+    unknown: I8  # the blocks that have to be looked through
+
+
+@inlined_kernel
+def forget_first(clock: Row, blocks: Blocks, block: Int) -> None:
+    """Have a block looked through before the next end is asked for."""
+    if blocks.first_ps[block] != UNKNOWN:
+        blocks.first_ps[block] = UNKNOWN
+        blocks.unknown[clock.unknown_blocks] = block
+        clock.unknown_blocks += 1
+
+
+@inlined_kernel
+def forget_all(clock: Row, blocks: Blocks) -> None:
+    """Have all blocks looked through."""
+    clock.unknown_blocks = (clock.active + SIZE - 1) >> BITS
+    for block in range(clock.unknown_blocks):
+        blocks.first_ps[block] = UNKNOWN
+        blocks.unknown[block] = block
+
+
+@inlined_kernel
+def open_place(blocks: Blocks, place: Int) -> None:
+    """Let there be one place more, behind the others, of a flow that does not end yet."""
+    blocks.due_ps[place] = NEVER
+    if place & (SIZE - 1) == 0:
+        blocks.first_ps[place >> BITS] = NEVER
+
+
+@inlined_kernel
+def set_due(clock: Row, blocks: Blocks, place: Int, due_ps: Int) -> None:
+    """Set the end of the active flow at a place."""
+    block = place >> BITS
+    first_ps = blocks.first_ps[block]
+    if blocks.due_ps[place] == first_ps and due_ps > first_ps:
+        forget_first(clock, blocks, block)
+    elif due_ps < first_ps:
+        blocks.first_ps[block] = due_ps
+    blocks.due_ps[place] = due_ps
+
+
+@inlined_kernel
+def find_next_end(clock: Row, blocks: Blocks) -> None:
+    """Find the first end of all active flows, and the blocks from the first to the last with it."""
+    due_ps, first_ps = blocks.due_ps, blocks.first_ps
+    for k in range(clock.unknown_blocks):
+        block, first = blocks.unknown[k], np.int64(NEVER)
+        for place in range(block << BITS, min(clock.active, (block + 1) << BITS)):
+            first = min(first, due_ps[place])
+        first_ps[block] = first
+    clock.unknown_blocks = 0
+    n, soonest = (clock.active + SIZE - 1) >> BITS, np.int64(NEVER)
+    for block in range(n):
+        soonest = min(soonest, first_ps[block])
+    clock.next_end = soonest
+    if soonest == NEVER:
+        return
+    block = np.int64(0)
+    while first_ps[block] > soonest:
+        block += 1
+    clock.first_block = block
+    block = n - 1
+    while first_ps[block] > soonest:
+        block -= 1
+    clock.last_block = block
