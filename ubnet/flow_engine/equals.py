@@ -11,11 +11,11 @@ from .first_rows import at
 from .state import I4, I8, U1, Int, Mask, Row, Table
 
 MOST_TRIES = 64  # flows that are compared with one for being equal
-NO_ROOM = tuple(np.zeros(0, kind) for kind in (np.int32, np.uint8, np.int32, np.int32))
+NO_ROOM = tuple(np.zeros(0, kind) for kind in (np.int32, np.uint8, np.int32))
 
 
 def room_to_compare(n: int) -> tuple[NDArray[Any], ...]:
-    """Return arrays for `count_keys` and `group` to work in: key, times, table, last.
+    """Return arrays for `count_keys` and `group` to work in: key, times, table.
 
     The second and the third are hash tables, four times as long as there are flows: they are fast
     when nearly empty, and memory that nobody touches costs nothing.
@@ -27,7 +27,6 @@ def room_to_compare(n: int) -> tuple[NDArray[Any], ...]:
         np.empty(n, np.int32),
         np.zeros(places, np.uint8),
         np.zeros(places, np.int32),
-        np.empty(n, np.int32),
     )
 
 
@@ -113,14 +112,13 @@ def group(
     key: I4,
     times: U1,
     table: I4,
-    last: I4,
     shared: Int,
 ) -> None:
     """Let the first of equal flows of a post stand for all, which follow it in a list.
 
     The others keep their rows, for those who wait for them, but have nothing to do. ``shared`` is
-    what `count_keys` returned. ``table`` is a hash table of rows plus one, all zero; ``last`` holds
-    the last of the equals so far.
+    what `count_keys` returned. ``table`` is a hash table of rows plus one, all zero. The last of
+    its equals so far is kept at the first, where the queue's lists will begin.
     """
     first, n = clock.rows, len(key)
     rare, mask = len(times) - 1, 15
@@ -138,12 +136,12 @@ def group(
             alike = key[other] == key[k] and one.since_ps == entry.since_ps
             alike = alike and _are_equal(kinds, routes, np.int64(one.kind), np.int64(entry.kind))
             if alike and (len(dep) == 0 or _wait_alike(dep_ptr, dep, gate, other, k)):
-                at(posted, first + last[other]).equal = first + k
-                last[other] = k
+                at(posted, one.bucket).equal = first + k
+                one.bucket = first + k
                 entry.pending = -1
                 clock.grouped += 1
                 break
             slot = (slot + 1) & mask
         if entry.pending == 0 and table[slot] == 0:
             table[slot] = k + 1
-            last[k] = k
+            entry.bucket = first + k

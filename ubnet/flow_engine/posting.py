@@ -126,12 +126,11 @@ def enqueue(
     key: I4,
     times: U1,
     table: I4,
-    last: I4,
 ) -> bool:
     """Add the flows of a post that was checked; a column of one row stands for all.
 
     ``kind`` says which row of the columns each flow has; where it is empty, each has its own. The
-    last four are room to look for flows that are equal, as `equals.room_to_compare` makes it.
+    last three are room to look for flows that are equal, as `equals.room_to_compare` makes it.
     False: the tables have no room for them, and nothing was changed.
     """
     given = Engine(*engine)
@@ -170,7 +169,7 @@ def enqueue(
     if n > 1:
         shared = count_keys(start_ps, nbytes, route_ptr, route_link, dep_ptr, dep, kind, key, times)
         if shared > 0:
-            group(clock, posted, kinds, routes, dep_ptr, dep, gate, key, times, table, last, shared)
+            group(clock, posted, kinds, routes, dep_ptr, dep, gate, key, times, table, shared)
     for k in range(n):
         ends[clock.posted + k] = -1
     clock.kind_rows += len(route_ptr) - 1
