@@ -13,7 +13,7 @@ from ubnet.column import capacities
 from ubnet.compressed_rows import owners
 from ubnet.fabric import Floats, Ints
 from ubnet.flow_faults import HORIZON_PS, refuse_faulty, too_long
-from ubnet.jit import kernel
+from ubnet.jit import borrowing_kernel
 from ubnet.posted_flows import PostedFlows
 from ubnet.units import PS_PER_S
 
@@ -103,7 +103,11 @@ def lower_bounds(
     if moving.max(initial=0.0) > HORIZON_PS:
         raise too_long(int((moving > HORIZON_PS).argmax()))
     entry = flows.start_ps + flows.startup_ps
-    end = chain_ends(entry, flows.startup_ps, moving, flows.dep_ptr, flows.dep, flows.gate)
+    waits = (flows.dep_ptr, flows.dep, flows.gate)
+    by_flow = [np.zeros(len(entry), np.int64) for _ in range(3)]
+    by_edge = [np.zeros(len(flows.dep), np.int64) for _ in range(2)]
+    end = entry.copy()
+    follow_chains(end, flows.startup_ps, moving, *waits, *by_flow, *by_edge)
     if end.max(initial=0) >= NEVER_PS:
         raise too_long(int((end >= NEVER_PS).argmax()))
     busiest, which = _busiest(rates, link, flow, share, flows.nbytes, entry)
@@ -125,37 +129,40 @@ def _busiest(
     return int(done[which]), which
 
 
-@kernel
-def chain_ends(
-    entry_ps: NDArray[np.int64],
+@borrowing_kernel
+def follow_chains(
+    end: NDArray[np.int64],
     startup_ps: NDArray[np.int64],
     moving_ps: NDArray[np.float64],
     dep_ptr: NDArray[np.int64],
     dep: NDArray[np.int64],
     gate: NDArray[np.bool_],
-) -> NDArray[np.int64]:
-    """Return when each flow ends at the earliest, rounded down; dependencies have no circle.
+    pending: NDArray[np.int64],
+    first_waiter: NDArray[np.int64],
+    order: NDArray[np.int64],
+    next_waiter: NDArray[np.int64],
+    waiter: NDArray[np.int64],
+) -> None:
+    """Find when each flow ends at the earliest, rounded down; dependencies have no circle.
 
-    All that end at `NEVER_PS` or later end then, lest sums leave 64 bits.
+    ``end`` says when each could enter the network if it waited for no other; the last five are
+    zeros to work in, three of them a flow, two a dependency. All that end at `NEVER_PS` or later
+    end then, lest sums leave 64 bits.
     """
-    n = len(entry_ps)
-    pending = np.zeros(n, np.int64)
-    first_waiter = np.full(n, -1, np.int64)
-    next_waiter = np.zeros(len(dep), np.int64)
-    waiter = np.zeros(len(dep), np.int64)
+    n = len(end)
+    for i in range(n):
+        first_waiter[i] = -1
     for i in range(n):
         for j in range(dep_ptr[i], dep_ptr[i + 1]):
             waiter[j] = i
             next_waiter[j] = first_waiter[dep[j]]
             first_waiter[dep[j]] = j
             pending[i] += 1
-    order = np.zeros(n, np.int64)
     known = 0
     for i in range(n):
         if pending[i] == 0:
             order[known] = i
             known += 1
-    end = entry_ps.copy()
     at = 0
     while at < known:
         i = order[at]
@@ -170,4 +177,3 @@ def chain_ends(
                 order[known] = k
                 known += 1
             j = next_waiter[j]
-    return end

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ubnet.errors import FlowError
-from ubnet.jit import borrowing_kernel, kernel
+from ubnet.jit import borrowing_kernel
 from ubnet.posted_flows import PostedFlows
 
 I8 = NDArray[np.int64]
@@ -104,12 +104,26 @@ def first_fault(
     return 0, -1, forward
 
 
-@kernel
 def flow_on_cycle(first: int, dep_ptr: I8, dep: I8) -> int:
     """Return a row of this post that waits for itself in the end, or -1."""
+    by_flow = [np.zeros(len(dep_ptr) - 1, np.int64) for _ in range(3)]
+    by_edge = [np.zeros(len(dep) + 1, np.int64) for _ in range(2)]  # edges count from 1
+    return int(_follow(first, dep_ptr, dep, *by_flow, *by_edge))
+
+
+@borrowing_kernel
+def _follow(
+    first: int,
+    dep_ptr: I8,
+    dep: I8,
+    pending: I8,
+    edge_of: I8,
+    ready: I8,
+    edge_next: I8,
+    waiter: I8,
+) -> int:
+    """Do as `flow_on_cycle` in zeros that it is given: end all that can, and look what is left."""
     n = len(dep_ptr) - 1
-    pending, edge_of = np.zeros(n, np.int64), np.zeros(n, np.int64)  # edges count from 1
-    edge_next, waiter = np.zeros(len(dep) + 1, np.int64), np.zeros(len(dep) + 1, np.int64)
     for k in range(n):
         for j in range(dep_ptr[k], dep_ptr[k + 1]):
             before = dep[j] - first
@@ -118,7 +132,6 @@ def flow_on_cycle(first: int, dep_ptr: I8, dep: I8) -> int:
                 pending[k] += 1
                 edge_next[j + 1] = edge_of[before]
                 edge_of[before] = j + 1
-    ready = np.zeros(n, np.int64)
     count = 0
     for k in range(n):
         if pending[k] == 0:

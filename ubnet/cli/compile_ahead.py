@@ -18,7 +18,7 @@ from ubnet.flow_engine.clearing import clear_ended
 from ubnet.flow_engine.tables import fresh_engine
 from ubnet.flowsim import FlowSim
 FlowSim([1.0]).run()
-clear_ended(tuple(fresh_engine(np.ones(1), 0.0)))
+clear_ended(fresh_engine(np.ones(1), 0.0))
 """
 
 

@@ -3,9 +3,8 @@
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ubnet.jit import inner_kernel, kernel
+from ubnet.jit import borrowing_kernel, inner_kernel
 
 from .state import I4, Engine, Int, Row, Table
 
@@ -18,7 +17,7 @@ def _rename(ids: I4, now: I4, n: Int) -> None:
 
 
 @inner_kernel
-def _clear_kinds(clock: Row, kinds: Table, routes: Table, kind_now: NDArray[np.int32]) -> None:
+def _clear_kinds(clock: Row, kinds: Table, routes: Table, kind_now: I4) -> None:
     """Let the kinds that are marked close up, and say where each of them is now."""
     kept, stops_kept = np.int64(0), np.int64(0)
     for k in range(clock.kind_rows):
@@ -36,16 +35,23 @@ def _clear_kinds(clock: Row, kinds: Table, routes: Table, kind_now: NDArray[np.i
     clock.route_rows = stops_kept
 
 
-@kernel
-def clear_ended(engine: tuple[Any, ...]) -> None:
+def clear_ended(engine: Engine) -> None:
     """Give the rows of ended flows free: those of the others close up, in the same order."""
+    clock, edges = engine.clock[0], engine.edges
+    row_now = np.full(clock.rows + 1, -1, np.int32)  # the last place is that of no row, -1
+    kind_now = np.full(clock.kind_rows, -1, np.int32)
+    _close_up(tuple(engine), row_now, kind_now, edges.flow.copy(), edges.next.copy())
+
+
+@borrowing_kernel
+def _close_up(
+    engine: tuple[Any, ...], row_now: I4, kind_now: I4, edge_flow: I4, edge_next: I4
+) -> None:
+    """Do it; find out where each row and each kind is now; the edges are those of before."""
     given = Engine(*engine)
     clock, posted, flows, edges = given.clock[0], given.posted, given.flows, given.edges
     lists, recent, ends = given.lists, given.recent, given.ends
     rows = clock.rows
-    row_now = np.full(rows + 1, -1, np.int32)  # the last place is that of no row, -1
-    kind_now = np.full(clock.kind_rows, -1, np.int32)
-    edge_flow, edge_next = edges.flow.copy(), edges.next.copy()
     kept, edges_kept = np.int64(0), np.int64(0)
     for row in range(rows):
         if ends[posted[row].number] < 0:

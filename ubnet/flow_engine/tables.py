@@ -52,7 +52,7 @@ def with_room(engine: Engine, posted: PostedFlows) -> Engine:
     """Clear out what is over, and at least double each table that is too small for more flows."""
     clock, n_flows = engine.clock[0], posted.size
     if 2 * clock.unfinished < clock.rows:
-        clearing.clear_ended(tuple(engine))
+        clearing.clear_ended(engine)
     needed = {  # rows in use, and how many more there must be
         "posted": (clock.rows, n_flows),
         "kinds": (clock.kind_rows, len(posted.route_ptr) - 1),
