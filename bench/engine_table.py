@@ -4,10 +4,10 @@
 
 Every workload runs in a process of its own, one thread; times are medians of CPU seconds and
 include building the engine's tables. The first row is the first run after an installation, which
-compiles all kernels of the engine; the processes of the others load it, as every later run does. Memory is the
-peak of the process, with Python, Numba and the workload's own arrays. ``--twin`` also runs the
-refill-everything kernel of tests/naive.py, compiled by Numba, on those workloads that it ends
-within about a minute.
+compiles all kernels of the engine; the processes of the others load them, as every later run does.
+Memory is the peak of the process, with Python, Numba and the workload's own arrays. ``--twin`` also
+runs the refill-everything kernel of tests/naive.py, compiled by Numba, on those workloads that it
+ends within about a minute.
 """
 
 import argparse
