@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 
+from tests.instances import all_to_all
 from tests.naive import compiled, naive_flows
 from tests.test_engine import assert_equal_ends
 from ubnet.flow_ends import simulate_flows
-from ubnet.flow_engine import first_rows
+from ubnet.flow_engine import first_rows, tables
 from ubnet.flow_engine.free_rows import ROOM_A_HOP
 from ubnet.flowsim import FlowSim
 
@@ -99,6 +100,47 @@ def test_many_that_come_and_go_on_one_link_keep_its_list_of_own_flows():
         }
         expected, part = naive_flows(**flows, runner=compiled())
         assert_equal_ends(simulate_flows(**flows), expected, part)
+
+
+def test_kinds_that_no_flow_has_are_given_free():
+    # Flows that stay, each posted with the columns of many.
+    sim, rows = FlowSim(np.full(3, 1e9)), 500
+    for k in range(150):
+        sim.post(np.full(rows, 10**9) + k, np.arange(rows + 1), np.arange(rows) % 3, kind=[k])
+    engine = sim._driver.engine
+    assert max(len(engine.kinds), len(engine.routes)) <= 4 * rows
+    expected = simulate_flows(
+        np.full(3, 1e9), 0, 10**9 + np.arange(150), np.arange(151), np.arange(150) % 3
+    )
+    sim.run()
+    assert sim.finish_ps.tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("failing", range(13))
+def test_a_post_that_finds_no_memory_changes_nothing(monkeypatch, failing):
+    # In the dense regime, where posts lengthen one table more.
+    flows, made, calls = all_to_all("moe", "ecmp", 24), tables.longer, []
+
+    def longer(*given):
+        calls.append(given)
+        if len(calls) == failing + 1:
+            raise MemoryError
+        return made(*given)
+
+    whole = simulate_flows(**flows)
+    sim = FlowSim(flows.pop("capacity"))
+    sim.post(**flows)
+    sim.run_until(int(whole.max()) // 4)
+    engine = sim._driver.engine
+    assert engine.clock[0].dense == 1
+    monkeypatch.setattr(tables, "longer", longer)
+    links, rows = np.zeros(3000, np.int64), 3000
+    with pytest.raises(MemoryError):
+        sim.post(1000, np.arange(rows + 1), links, dep_ptr=np.arange(rows + 1), dep=links)
+    assert sim._driver.engine is engine
+    assert engine.clock[0].level_room == len(engine.levels)
+    sim.run()
+    assert sim.finish_ps.tolist() == whole.tolist()
 
 
 def test_a_row_before_the_first_is_an_error_where_nothing_is_compiled():

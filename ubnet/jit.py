@@ -1,4 +1,4 @@
-"""The one decorator of every Numba kernel: arrays in, arrays out, the same numbers everywhere."""
+"""The decorators of all Numba kernels: arrays in, arrays out, the same numbers everywhere."""
 
 import hashlib
 import pickle

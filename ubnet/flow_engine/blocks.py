@@ -1,4 +1,4 @@
-"""When the active flows end at their present rates, in blocks of 64, each with its first end.
+"""When the active flows end at their present rates, in blocks of 32, each with its first end.
 
 A rate that changes moves an end; the first of all is asked for at each instant. So a block whose
 first end has gone is looked through but once an instant, and the firsts of all blocks stand side by

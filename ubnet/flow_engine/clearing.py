@@ -37,7 +37,8 @@ def _clear_kinds(clock: Row, kinds: Table, routes: Table, kind_now: I4) -> None:
 
 def clear_ended(engine: Engine) -> None:
     """Give the rows of ended flows free: those of the others close up, in the same order."""
-    clock, edges = engine.clock[0], engine.edges
+    clock = engine.clock[0]
+    edges = engine.edges[: clock.edges_used]
     row_now = np.full(clock.rows + 1, -1, np.int32)  # the last place is that of no row, -1
     kind_now = np.full(clock.kind_rows, -1, np.int32)
     _close_up(tuple(engine), row_now, kind_now, edges.flow.copy(), edges.next.copy())

@@ -70,6 +70,7 @@ class Driver:
     def _take(self, engine: Engine) -> None:
         """Take new tables, and keep at hand what every post and advance needs of them."""
         self.engine = engine
+        engine.clock.level_room = len(engine.levels)
         self.clock: NDArray[np.int64] = engine.clock.view(np.int64, np.ndarray)
         self.reported: NDArray[np.int64] = np.asarray(engine.lists.reported)
         self._tables = tuple(engine)

@@ -40,7 +40,6 @@ def fresh_engine(capacity: F8, tolerance: float) -> Engine:
     engine.links.first_hop[:] = -1
     engine.recent.bucket[:] = -1
     engine.clock.links = n
-    engine.clock.level_room = len(engine.levels)
     engine.clock.next_end = state.NEVER
     engine.clock.sweep = 1
     engine.clock.sums = 1
@@ -51,7 +50,8 @@ def fresh_engine(capacity: F8, tolerance: float) -> Engine:
 def with_room(engine: Engine, posted: PostedFlows) -> Engine:
     """Clear out what is over, and at least double each table that is too small for more flows."""
     clock, n_flows = engine.clock[0], posted.size
-    if 2 * clock.unfinished < clock.rows:
+    # Most flows have ended, or most kinds are of none: columns that a post had more of than flows.
+    if 2 * clock.unfinished < clock.rows or 2 * clock.rows < clock.kind_rows:
         clearing.clear_ended(engine)
     needed = {  # rows in use, and how many more there must be
         "posted": (clock.rows, n_flows),
@@ -78,7 +78,6 @@ def with_room(engine: Engine, posted: PostedFlows) -> Engine:
             first_ps=longer(engine.first_ps, least, blocks),
             unknown=longer(engine.unknown, least, int(clock.unknown_blocks)),
         )
-        clock.level_room = len(engine.levels)
     return engine
 
 
