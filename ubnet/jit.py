@@ -78,9 +78,9 @@ def kernel(function: F) -> F:
 def borrowing_kernel(function: F) -> F:
     """Compile a kernel that makes no arrays, so that it need not count who holds those it is given.
 
-    Python holds them while it runs. Counting would be half of what Numba writes for a kernel that
-    hands many tables on, and two fifths of the time that it takes to call it. Parameters and result
-    are those of `kernel`.
+    Python holds them while it runs. Counting would be two fifths of what Numba writes for a kernel
+    that hands many tables on, and a third of the time that it takes to call it. Parameters and
+    result are those of `kernel`.
     """
     return _compiled(function, _nrt=False, no_rewrites=True)
 

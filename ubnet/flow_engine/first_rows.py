@@ -1,8 +1,8 @@
 """Tables as kernels hand them on: by their first row, from which every other is counted.
 
 An array is seven words wherever it is passed, and its index may count from the end. The engine's
-kernels pass most of their tables on, and look at little else: as arrays they took half as long
-again to compile.
+kernels pass most of their tables on, and look at little else: with arrays, long schedules took a
+third longer.
 """
 
 from typing import Any
