@@ -48,7 +48,7 @@ def clear_ended(engine: Engine) -> None:
 def _close_up(
     engine: tuple[Any, ...], row_now: I4, kind_now: I4, edge_flow: I4, edge_next: I4
 ) -> None:
-    """Do it; find out where each row and each kind is now; the edges are those of before."""
+    """Let rows close up, and write where each row and kind is now; the edges are copies."""
     given = Engine(*engine)
     clock, posted, flows, edges = given.clock[0], given.posted, given.flows, given.edges
     lists, recent, ends = given.lists, given.recent, given.ends

@@ -14,7 +14,7 @@ I8 = NDArray[np.int64]
 F8 = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 Int = int | np.int64
-Table = Any  # np.recarray: its columns are attributes
+Table = Any  # np.recarray, whose columns are attributes; or its first row, see `first_rows`
 Row = Any  # np.record, one row of a table: what is written to it is written to the table
 
 NEVER = 1 << 62
@@ -115,7 +115,7 @@ POSTED = [  # every flow from its post on, in the order of numbers
     ("next_waiting", "i4"),  # the next flow of the same instant in the queue
     ("bucket", "i4"),  # head of the instant's list, kept at the flow that opened it
     ("equal", "i4"),  # the next of the flows that are equal to this one and end with it, or -1
-    ("flow", "i4"),  # its row while it moves bytes, else -1
+    ("flow", "i4"),  # its row from when it moves bytes on, else -1
     ("watch", "i2"),
 ]
 KINDS = [  # what flows that are posted as alike have in common

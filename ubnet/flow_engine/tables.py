@@ -82,7 +82,7 @@ def with_room(engine: Engine, posted: PostedFlows) -> Engine:
 
 
 def dense_tables(n: int, active_hops: int, hops: int) -> Dense:
-    """Return the tables of the dense regime for n links, and hops that are under way and in all."""
+    """Return the tables of the dense regime for n links, hops under way and rows of hops."""
     snapshots = n // STRIDE + 2
     slots = active_hops + active_hops // 2 + SPARE_SLOTS * n
     return Dense(
