@@ -88,9 +88,7 @@ def _write_kinds(
 
 
 @inner_kernel
-def _write(
-    clock: Row, posted: Table, kinds: Table, start_ps: I8, kind: I4, watch: Mask, n: Int
-) -> None:
+def _write(clock: Row, posted: Table, start_ps: I8, kind: I4, watch: Mask, n: Int) -> None:
     """Write n flows behind the others."""
     for k in range(n):
         entry = at(posted, clock.rows + k)
@@ -165,7 +163,7 @@ def enqueue(
         rate_cap,
         startup_ps,
     )
-    _write(clock, posted, kinds, start_ps, kind, watch, n)
+    _write(clock, posted, start_ps, kind, watch, n)
     if n > 1:
         shared = count_keys(start_ps, nbytes, route_ptr, route_link, dep_ptr, dep, kind, key, times)
         if shared > 0:
