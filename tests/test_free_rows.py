@@ -7,9 +7,10 @@ from tests.instances import all_to_all
 from tests.naive import compiled, naive_flows
 from tests.test_engine import assert_equal_ends
 from ubnet.flow_ends import simulate_flows
-from ubnet.flow_engine import first_rows, tables
+from ubnet.flow_engine import tables
 from ubnet.flow_engine.free_rows import ROOM_A_HOP
 from ubnet.flowsim import FlowSim
+from ubnet.jit import first_rows
 
 LINKS, WIDTH, LENGTHS = 24, 5, np.array([0, 1, 2, 3, 5, 9, 17])
 

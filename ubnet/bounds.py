@@ -13,7 +13,7 @@ from ubnet.column import capacities
 from ubnet.compressed_rows import owners
 from ubnet.fabric import Floats, Ints
 from ubnet.flow_faults import HORIZON_PS, refuse_faulty, too_long
-from ubnet.jit import borrowing_kernel
+from ubnet.jit import between, borrowing_kernel, greater, lesser, upto
 from ubnet.posted_flows import PostedFlows
 from ubnet.units import PS_PER_S
 
@@ -150,16 +150,16 @@ def follow_chains(
     end then, lest sums leave 64 bits.
     """
     n = len(end)
-    for i in range(n):
+    for i in upto(n):
         first_waiter[i] = -1
-    for i in range(n):
-        for j in range(dep_ptr[i], dep_ptr[i + 1]):
+    for i in upto(n):
+        for j in between(dep_ptr[i], dep_ptr[i + 1]):
             waiter[j] = i
             next_waiter[j] = first_waiter[dep[j]]
             first_waiter[dep[j]] = j
             pending[i] += 1
     known = 0
-    for i in range(n):
+    for i in upto(n):
         if pending[i] == 0:
             order[known] = i
             known += 1
@@ -167,11 +167,11 @@ def follow_chains(
     while at < known:
         i = order[at]
         at += 1
-        end[i] = min(end[i] + int(moving_ps[i]), NEVER_PS)
+        end[i] = lesser(end[i] + np.int64(moving_ps[i]), NEVER_PS)
         j = first_waiter[i]
         while j >= 0:
             k = waiter[j]
-            end[k] = max(end[k], end[i] if gate[j] else end[i] + startup_ps[k])
+            end[k] = greater(end[k], end[i] if gate[j] else end[i] + startup_ps[k])
             pending[k] -= 1
             if pending[k] == 0:
                 order[known] = k

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ubnet.errors import FlowError
-from ubnet.jit import borrowing_kernel
+from ubnet.jit import between, borrowing_kernel, first_row
 
 I8 = NDArray[np.int64]
 F8 = NDArray[np.float64]
@@ -178,7 +178,7 @@ def pointers(name: str, given: ArrayLike, n: int | None, entries: int) -> NDArra
 @borrowing_kernel
 def falls(row: I8) -> bool:
     """Tell whether an entry is less than the one before it."""
-    count = 0
-    for k in range(1, len(row)):
-        count += 1 if row[k] < row[k - 1] else 0
+    entries, count = first_row(row), 0
+    for k in between(1, len(row)):
+        count += 1 if entries[k] < entries[k - 1] else 0
     return count > 0

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ubnet.errors import FlowError
-from ubnet.jit import borrowing_kernel
+from ubnet.jit import between, borrowing_kernel, first_row, of_row, upto
 from ubnet.posted_flows import PostedFlows
 
 I8 = NDArray[np.int64]
@@ -66,18 +66,18 @@ def first_fault(
     have one for each kind. ``seen`` keeps the stamp of the row that crossed each link last; those
     from ``stamp`` on are of this post.
     """
-    n = len(route_ptr) - 1
+    n, links = len(route_ptr) - 1, len(capacity)
+    begin, stop, crossed = first_row(route_ptr), first_row(route_link), first_row(seen)
     forward = 0
-    for k in range(n):
-        start = start_ps[min(k, len(start_ps) - 1)]
-        startup = startup_ps[min(k, len(startup_ps) - 1)]
-        if nbytes[min(k, len(nbytes) - 1)] < 0:
+    for k in upto(n):
+        start, startup = of_row(start_ps, k), of_row(startup_ps, k)
+        if of_row(nbytes, k) < 0:
             return 1, k, 0
         if start < now_ps:
             return 2, k, 0
-        if not (1e-100 < weight[min(k, len(weight) - 1)] < 1e100):
+        if not (1e-100 < of_row(weight, k) < 1e100):
             return 3, k, 0
-        if not rate_cap[min(k, len(rate_cap) - 1)] > 0.0:
+        if not of_row(rate_cap, k) > 0.0:
             return 4, k, 0
         if startup < 0:
             return 5, k, 0
@@ -85,21 +85,21 @@ def first_fault(
             return 10, k, 0
         if startup > HORIZON_PS:
             return 11, k, 0
-        for h in range(route_ptr[k], route_ptr[k + 1]):
-            link = route_link[h]
-            if not 0 <= link < len(capacity):
+        for h in between(begin[k], begin[k + 1]):
+            link = stop[h]
+            if not 0 <= link < links:
                 return 6, k, h
-            if not (0.0 < route_share[min(h, len(route_share) - 1)] < np.inf):
+            if not (0.0 < of_row(route_share, h) < np.inf):
                 return 7, k, h
-            if seen[link] == stamp + k:
+            if crossed[link] == stamp + k:
                 return 8, k, h
-            seen[link] = stamp + k
-    flows = len(dep_ptr) - 1
-    for k in range(flows):
-        for j in range(dep_ptr[k], dep_ptr[k + 1]):
-            if not 0 <= dep[j] < first + flows or dep[j] == first + k:
+            crossed[link] = stamp + k
+    flows, first_dep, before = len(dep_ptr) - 1, first_row(dep_ptr), first_row(dep)
+    for k in upto(flows):
+        for j in between(first_dep[k], first_dep[k + 1]):
+            if not 0 <= before[j] < first + flows or before[j] == first + k:
                 return WRONG_DEPENDENCY, k, j
-            if dep[j] > first + k:
+            if before[j] > first + k:
                 forward += 1
     return 0, -1, forward
 
@@ -124,8 +124,8 @@ def _follow(
 ) -> int:
     """Do as `flow_on_cycle` in zeros that it is given: end all that can, and look what is left."""
     n = len(dep_ptr) - 1
-    for k in range(n):
-        for j in range(dep_ptr[k], dep_ptr[k + 1]):
+    for k in upto(n):
+        for j in between(dep_ptr[k], dep_ptr[k + 1]):
             before = dep[j] - first
             waiter[j + 1] = k
             if before >= 0:
@@ -133,7 +133,7 @@ def _follow(
                 edge_next[j + 1] = edge_of[before]
                 edge_of[before] = j + 1
     count = 0
-    for k in range(n):
+    for k in upto(n):
         if pending[k] == 0:
             ready[count] = k
             count += 1
@@ -148,14 +148,14 @@ def _follow(
                 count += 1
             j = edge_next[j]
     at = -1
-    for k in range(n):
+    for k in upto(n):
         if pending[k] > 0:
             at = k
             break
     if at < 0:
         return -1
-    for _ in range(n):  # every flow left waits for one left: n steps back end on a cycle
-        for j in range(dep_ptr[at], dep_ptr[at + 1]):
+    for _ in upto(n):  # every flow left waits for one left: n steps back end on a cycle
+        for j in between(dep_ptr[at], dep_ptr[at + 1]):
             before = dep[j] - first
             if before >= 0 and pending[before] > 0:
                 at = before

@@ -3,6 +3,8 @@
 Its loop: take all events of this instant, apply them, re-allocate once, find the next finish.
 """
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -66,6 +68,11 @@ class FlowSim:
         self._seen = np.zeros(len(self._capacity), np.int64)
         self._checked = 1
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Begin as a copy of another one, at its time, with a clock of its own."""
+        self.__dict__.update(state)
+        self._clock = self._driver.clock
+
     def __repr__(self) -> str:
         return (
             f"FlowSim({len(self._capacity)} links): now {self.now_ps} ps, "
@@ -85,7 +92,8 @@ class FlowSim:
     @property
     def finish_ps(self) -> NDArray[np.int64]:
         """When each flow ended, int64 of shape (size,); -1 where it has not."""
-        return self._driver.engine.ends[: self.size].copy()
+        ends: NDArray[np.int64] = self._driver.engine.ends
+        return ends[: self.size].copy()
 
     @property
     def counters(self) -> dict[str, int]:

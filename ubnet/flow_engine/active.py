@@ -2,10 +2,9 @@
 
 import numpy as np
 
-from ubnet.jit import inlined_kernel, inner_kernel
+from ubnet.jit import at, between, greater, inlined_kernel, inner_kernel, merged_kernel, upto
 
 from .blocks import Blocks, open_place, set_due
-from .first_rows import at
 from .free_rows import take_row
 from .link_sums import count_own, discount_own, leave_more, take_off_own
 from .state import (
@@ -52,10 +51,10 @@ def _number_anew(clock: Row, flows: Table, links: Table) -> None:
     clock.sweep = 1
     clock.epoch = 1
     clock.sums = 1
-    for k in range(clock.flow_rows):
+    for k in upto(clock.flow_rows):
         at(flows, k).inside = 0
         at(flows, k).open_in = 0
-    for k in range(clock.links):
+    for k in upto(clock.links):
         link = at(links, k)
         link.touched = 0
         link.left_in = 0
@@ -69,11 +68,11 @@ def end_allocation(clock: Row, flows: Table, links: Table) -> None:
     clock.swept_flows = 0
     clock.listed_links = 0
     clock.changed_links = 0
-    if max(clock.sweep, clock.epoch, clock.sums) > MOST_NUMBERED:
+    if greater(clock.sweep, greater(clock.epoch, clock.sums)) > MOST_NUMBERED:
         _number_anew(clock, flows, links)
 
 
-@inlined_kernel
+@merged_kernel
 def _count_equals(posted: Table, row: Int) -> Int:
     """Return how many flows the one in a row stands for, itself included."""
     equals = np.int64(0)
@@ -125,7 +124,7 @@ def activate(
     if to_sweep:
         let_in(clock, flow, links, lists, flow_id)
     cap, odd = kind.cap, False
-    for k in range(kind.hops):
+    for k in upto(kind.hops):
         stop, h = at(routes, kind.first_stop + k), np.int64(flow.first_hop + k)
         hop, link, share = at(hops, h), at(links, stop.link), stop.share * float(equals)
         after = link.first_hop
@@ -139,7 +138,7 @@ def activate(
         link.crowd += 1
         if cap * share >= link.capacity:
             cap = np.inf
-        odd = odd or not (share <= MOST_EQUAL and share == float(int(share)))
+        odd = odd or not (share <= MOST_EQUAL and share == float(np.int64(share)))
         if after < 0:
             link.position = clock.busy_links
             at(links, clock.busy_links).busy = hop.link
@@ -175,7 +174,7 @@ def deactivate(
     clock.hops -= flow.end_hop - flow.first_hop
     if flow.stopped_by >= 0:
         at(links, flow.stopped_by).held -= 1
-    for h in range(flow.first_hop, flow.end_hop):
+    for h in between(flow.first_hop, flow.end_hop):
         hop = at(hops, h)
         link_id = np.int64(hop.link)
         link = at(links, link_id)
@@ -213,7 +212,7 @@ def deactivate(
 def count_bytes(flow: Row, hops: Table, links: Table) -> None:
     """Count what a flow that ends has carried over each of its links."""
     size = float(flow.volume)
-    for h in range(flow.first_hop, flow.end_hop):
+    for h in between(flow.first_hop, flow.end_hop):
         hop = at(hops, h)
         at(links, hop.link).bytes += size * hop.share
 
@@ -221,9 +220,9 @@ def count_bytes(flow: Row, hops: Table, links: Table) -> None:
 @inner_kernel
 def deactivate_all(clock: Row, flows: Table, links: Table, lists: Table) -> None:
     """Take all flows out of the network."""
-    for k in range(clock.active):
+    for k in upto(clock.active):
         at(flows, at(lists, k).active).position = -1
-    for k in range(clock.busy_links):
+    for k in upto(clock.busy_links):
         link = at(links, at(links, k).busy)
         link.crowd = 0
         link.held = 0
@@ -254,5 +253,5 @@ def set_rate(clock: Row, flow: Row, links: Table, blocks: Blocks) -> None:
     flow.since_ps = now
     flow.rate = rate
     duration = left / rate * PS_PER_S
-    due_ps = now + int(duration + ROUND_UP) if duration < 4e18 else NEVER
+    due_ps = now + np.int64(duration + ROUND_UP) if duration < 4e18 else NEVER
     set_due(clock, blocks, np.int64(flow.position), due_ps)

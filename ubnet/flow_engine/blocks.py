@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ubnet.jit import inlined_kernel
+from ubnet.jit import between, inlined_kernel, lesser, merged_kernel, upto
 
-from .state import I8, NEVER, Int, Row
+from .state import NEVER, Column, Engine, Int, Row
 
 BITS = 5
 SIZE = 1 << BITS
@@ -21,12 +21,18 @@ UNKNOWN = -1  # instead of the first end of a block that has to be looked throug
 class Blocks(NamedTuple):
     """The ends of the active flows, by their places."""
 
-    due_ps: I8
-    first_ps: I8  # of each block
-    unknown: I8  # the blocks that have to be looked through
+    due_ps: Column
+    first_ps: Column  # of each block
+    unknown: Column  # the blocks that have to be looked through
 
 
-@inlined_kernel
+@merged_kernel
+def blocks_of(engine: Engine) -> Blocks:
+    """Return the ends of an engine's active flows."""
+    return Blocks(engine.due_ps, engine.first_ps, engine.unknown)
+
+
+@merged_kernel
 def forget_first(clock: Row, blocks: Blocks, block: Int) -> None:
     """Have a block looked through before the next end is asked for."""
     if blocks.first_ps[block] != UNKNOWN:
@@ -39,12 +45,12 @@ def forget_first(clock: Row, blocks: Blocks, block: Int) -> None:
 def forget_all(clock: Row, blocks: Blocks) -> None:
     """Have all blocks looked through."""
     clock.unknown_blocks = (clock.active + SIZE - 1) >> BITS
-    for block in range(clock.unknown_blocks):
+    for block in upto(clock.unknown_blocks):
         blocks.first_ps[block] = UNKNOWN
         blocks.unknown[block] = block
 
 
-@inlined_kernel
+@merged_kernel
 def open_place(blocks: Blocks, place: Int) -> None:
     """Let there be one place more, behind the others, of a flow that does not end yet."""
     blocks.due_ps[place] = NEVER
@@ -68,15 +74,15 @@ def set_due(clock: Row, blocks: Blocks, place: Int, due_ps: Int) -> None:
 def find_next_end(clock: Row, blocks: Blocks) -> None:
     """Find the first end of all active flows, and the blocks from the first to the last with it."""
     due_ps, first_ps = blocks.due_ps, blocks.first_ps
-    for k in range(clock.unknown_blocks):
+    for k in upto(clock.unknown_blocks):
         block, first = blocks.unknown[k], np.int64(NEVER)
-        for place in range(block << BITS, min(clock.active, (block + 1) << BITS)):
-            first = min(first, due_ps[place])
+        for place in between(block << BITS, lesser(clock.active, (block + 1) << BITS)):
+            first = lesser(first, due_ps[place])
         first_ps[block] = first
     clock.unknown_blocks = 0
     n, soonest = (clock.active + SIZE - 1) >> BITS, np.int64(NEVER)
-    for block in range(n):
-        soonest = min(soonest, first_ps[block])
+    for block in upto(n):
+        soonest = lesser(soonest, first_ps[block])
     clock.next_end = soonest
     if soonest == NEVER:
         return

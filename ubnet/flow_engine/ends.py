@@ -2,11 +2,10 @@
 
 import numpy as np
 
-from ubnet.jit import inlined_kernel, inner_kernel
+from ubnet.jit import at, between, greater, inlined_kernel, inner_kernel, lesser, upto
 
 from .blocks import BITS, SIZE, Blocks
-from .first_rows import at
-from .state import I8, Int, Row, Table
+from .state import Column, Int, Row, Table
 from .waiting import push_waiting
 
 
@@ -18,7 +17,7 @@ def finish(
     edges: Table,
     lists: Table,
     recent: Table,
-    ends: I8,
+    ends: Column,
     row: Int,
 ) -> None:
     """End a flow and its equals now, and queue those that waited for one of them alone."""
@@ -43,7 +42,7 @@ def finish(
             if bytes_alone:
                 ready -= startup_ps
             waiter.pending -= 1
-            waiter.since_ps = max(waiter.since_ps, ready)
+            waiter.since_ps = greater(waiter.since_ps, ready)
             if waiter.pending == 0:
                 at_ps = waiter.since_ps + startup_ps
                 push_waiting(clock, posted, lists, recent, waiter_row, at_ps)
@@ -58,24 +57,24 @@ def latest_of(clock: Row, lists: Table) -> Int:
     It is the first end and the tolerance, or the next start.
     """
     first = clock.next_end
-    latest = first + int(float(first) * (float(clock.tolerance) * 1e-9))
+    latest = first + np.int64(float(first) * (float(clock.tolerance) * 1e-9))
     if clock.waiting > 0:  # what starts meanwhile starts at its own time
-        latest = max(first, min(latest, at(lists, 0).waiting_ps))
-    return int(latest)
+        latest = greater(first, lesser(latest, at(lists, 0).waiting_ps))
+    return np.int64(latest)
 
 
 @inner_kernel
 def hold_back(clock: Row, lists: Table, blocks: Blocks) -> Int:
     """Return when the flows that end next may end together: with the last of them."""
     latest, last, active = latest_of(clock, lists), clock.next_end, clock.active
-    for block in range((active + SIZE - 1) >> BITS):
+    for block in upto((active + SIZE - 1) >> BITS):
         if blocks.first_ps[block] <= latest:
-            clock.first_block = min(clock.first_block, block)
-            clock.last_block = max(clock.last_block, block)
-            for k in range(block << BITS, min(active, (block + 1) << BITS)):
+            clock.first_block = lesser(clock.first_block, block)
+            clock.last_block = greater(clock.last_block, block)
+            for k in between(block << BITS, lesser(active, (block + 1) << BITS)):
                 if last < blocks.due_ps[k] <= latest:
                     last = blocks.due_ps[k]
-    return int(last)
+    return np.int64(last)
 
 
 @inlined_kernel
@@ -83,16 +82,16 @@ def note_held(clock: Row, end: Int) -> None:
     """Count a flow that was held back, if its own end is before now."""
     if end < clock.now:
         clock.held_back += 1
-        clock.longest_held = max(clock.longest_held, clock.now - end)
+        clock.longest_held = greater(clock.longest_held, clock.now - end)
 
 
 @inlined_kernel
 def take_due(clock: Row, flows: Table, lists: Table, blocks: Blocks) -> Int:
     """Write the rows of the flows whose time has come into the batch; return how many they are."""
     now, active, n = clock.now, clock.active, np.int64(0)
-    for block in range(clock.first_block, clock.last_block + 1):
+    for block in between(clock.first_block, clock.last_block + 1):
         if blocks.first_ps[block] <= now:
-            for k in range(block << BITS, min(active, (block + 1) << BITS)):
+            for k in between(block << BITS, lesser(active, (block + 1) << BITS)):
                 if blocks.due_ps[k] <= now:
                     note_held(clock, blocks.due_ps[k])
                     at(lists, n).batch = at(flows, at(lists, k).active).posted

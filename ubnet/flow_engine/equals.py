@@ -5,10 +5,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ubnet.jit import inner_kernel
+from ubnet.jit import at, between, first_row, inner_kernel, merged_kernel, of_row, upto
 
-from .first_rows import at
-from .state import I4, I8, U1, Int, Mask, Row, Table
+from .state import I4, I8, U1, Column, Int, Mask, Row, Table
 
 MOST_TRIES = 64  # flows that are compared with one for being equal
 NO_ROOM = tuple(np.zeros(0, kind) for kind in (np.int32, np.uint8, np.int32))
@@ -30,7 +29,7 @@ def room_to_compare(n: int) -> tuple[NDArray[Any], ...]:
     )
 
 
-@inner_kernel
+@merged_kernel
 def _are_equal(kinds: Table, routes: Table, one_id: Int, other_id: Int) -> bool:
     """Tell whether flows of two kinds have the same bytes, weight, cap, route and shares."""
     one, other = at(kinds, one_id), at(kinds, other_id)
@@ -42,24 +41,23 @@ def _are_equal(kinds: Table, routes: Table, one_id: Int, other_id: Int) -> bool:
         or one.hops != other.hops
     ):
         return False
-    for k in range(one.hops):
+    for k in upto(one.hops):
         stop, its = at(routes, one.first_stop + k), at(routes, other.first_stop + k)
         if stop.link != its.link or stop.share != its.share:
             return False
     return True
 
 
-@inner_kernel
-def _wait_alike(dep_ptr: I8, dep: I8, gate: Mask, one: Int, other: Int) -> bool:
+@merged_kernel
+def _wait_alike(dep_ptr: Column, dep: Column, gate: Mask, one: Int, other: Int) -> bool:
     """Tell whether two rows of a post wait for the same flows in the same way."""
     first, place = dep_ptr[one], dep_ptr[other]
     if dep_ptr[one + 1] - first != dep_ptr[other + 1] - place:
         return False
-    last = len(gate) - 1
-    for j in range(dep_ptr[one + 1] - first):
+    for j in upto(dep_ptr[one + 1] - first):
         if dep[first + j] != dep[place + j]:
             return False
-        if gate[min(first + j, last)] != gate[min(place + j, last)]:
+        if of_row(gate, first + j) != of_row(gate, place + j):
             return False
     return True
 
@@ -80,23 +78,26 @@ def count_keys(
 
     ``times`` says where there were two or more.
     """
-    mask, shared = len(times) - 1, 0
-    for k in range(len(key)):
-        row = np.int64(kind[k]) if len(kind) > 0 else k
-        word = nbytes[min(row, len(nbytes) - 1)] ^ (start_ps[min(row, len(start_ps) - 1)] << 3)
+    begin, links, kinds = first_row(route_ptr), first_row(route_link), first_row(kind)
+    first_dep, before = first_row(dep_ptr), first_row(dep)
+    keys, seen, mask = first_row(key), first_row(times), len(times) - 1
+    own_kinds, shared = len(kind) == 0, 0
+    for k in upto(len(key)):
+        row = k if own_kinds else np.int64(kinds[k])
+        word = of_row(nbytes, row) ^ (of_row(start_ps, row) << 3)
         word = (word ^ (word >> 32)) & 0xFFFFFFFF
-        for h in range(route_ptr[row], route_ptr[row + 1]):
-            word = ((word << 5) ^ (word >> 11) ^ route_link[h]) * 40503 & 0xFFFFFFFF
+        for h in between(begin[row], begin[row + 1]):
+            word = ((word << 5) ^ (word >> 11) ^ links[h]) * 40503 & 0xFFFFFFFF
         if len(dep) > 0:
-            for j in range(dep_ptr[k], dep_ptr[k + 1]):
-                word = ((word << 5) ^ (word >> 11) ^ dep[j]) * 40503 & 0xFFFFFFFF
+            for j in between(first_dep[k], first_dep[k + 1]):
+                word = ((word << 5) ^ (word >> 11) ^ before[j]) * 40503 & 0xFFFFFFFF
         word = (word ^ (word >> 15)) & 0x7FFFFFFF
-        key[k] = word
-        if times[word & mask] > 0:
-            times[word & mask] = 2
+        keys[k] = word
+        if seen[word & mask] > 0:
+            seen[word & mask] = 2
             shared += 1
         else:
-            times[word & mask] = 1
+            seen[word & mask] = 1
     return shared
 
 
@@ -120,28 +121,29 @@ def group(
     what `count_keys` returned. ``table`` is a hash table of rows plus one, all zero. The last of
     its equals so far is kept at the first, where the queue's lists will begin.
     """
-    first, n = clock.rows, len(key)
-    rare, mask = len(times) - 1, 15
+    begin, before, keys = first_row(dep_ptr), first_row(dep), first_row(key)
+    seen, slots = first_row(times), first_row(table)
+    first, rare, mask = clock.rows, len(times) - 1, 15
     while mask < 4 * shared:  # they and their first ones take half of the table at most
         mask = 2 * mask + 1
-    for k in range(n):
+    for k in upto(len(key)):
         entry = at(posted, first + k)
-        if times[key[k] & rare] < 2 or at(kinds, entry.kind).hops == 0:
+        if seen[keys[k] & rare] < 2 or at(kinds, entry.kind).hops == 0:
             continue
-        slot, tries = (key[k] >> 3) & mask, 0
-        while table[slot] > 0 and tries < MOST_TRIES:
+        slot, tries = (keys[k] >> 3) & mask, 0
+        while slots[slot] > 0 and tries < MOST_TRIES:
             tries += 1
-            other = np.int64(table[slot]) - 1
+            other = np.int64(slots[slot]) - 1
             one = at(posted, first + other)
-            alike = key[other] == key[k] and one.since_ps == entry.since_ps
+            alike = keys[other] == keys[k] and one.since_ps == entry.since_ps
             alike = alike and _are_equal(kinds, routes, np.int64(one.kind), np.int64(entry.kind))
-            if alike and (len(dep) == 0 or _wait_alike(dep_ptr, dep, gate, other, k)):
+            if alike and (len(dep) == 0 or _wait_alike(begin, before, gate, other, k)):
                 at(posted, one.bucket).equal = first + k
                 one.bucket = first + k
                 entry.pending = -1
                 clock.grouped += 1
                 break
             slot = (slot + 1) & mask
-        if entry.pending == 0 and table[slot] == 0:
-            table[slot] = k + 1
+        if entry.pending == 0 and slots[slot] == 0:
+            slots[slot] = k + 1
             entry.bucket = first + k

@@ -2,12 +2,11 @@
 
 import numpy as np
 
-from ubnet.jit import inner_kernel
+from ubnet.jit import at, between, greater, inner_kernel, merged_kernel, upto
 
 from .active import set_rate
 from .blocks import Blocks
-from .first_rows import at
-from .heaps import drop_top, sink_level
+from .heaps import drop_top, order_levels, sink_level
 from .link_sums import leave_more
 from .state import SAME_LEVEL, TOP, Int, Row, Table
 
@@ -26,7 +25,7 @@ def _freeze(flows: Table, hops: Table, links: Table, flow_id: Int, level: float,
     rate = flow.cap
     if by >= 0:
         rate = level * weight
-    for h in range(flow.first_hop, flow.end_hop):
+    for h in between(flow.first_hop, flow.end_hop):
         hop = at(hops, h)
         link = at(links, hop.link)
         share = hop.share
@@ -35,7 +34,7 @@ def _freeze(flows: Table, hops: Table, links: Table, flow_id: Int, level: float,
         link.open_count -= 1
 
 
-@inner_kernel
+@merged_kernel
 def _open_weight(flows: Table, hops: Table, link: Row, epoch: Int) -> float:
     """Return the sum of share times weight of a link's flows that still rise."""
     total = 0.0
@@ -49,10 +48,10 @@ def _open_weight(flows: Table, hops: Table, link: Row, epoch: Int) -> float:
     return total
 
 
-@inner_kernel
+@merged_kernel
 def _open(clock: Row, flows: Table, hops: Table, links: Table, lists: Table, levels: Table) -> Int:
     """Let all active flows rise; return how many levels (links, caps) wait in the heap."""
-    for k in range(clock.busy_links):
+    for k in upto(clock.busy_links):
         link = at(links, at(links, k).busy)
         link.free = link.capacity
         link.free_low = 0.0
@@ -61,11 +60,11 @@ def _open(clock: Row, flows: Table, hops: Table, links: Table, lists: Table, lev
         link.held = 0
         link.stop_level = np.inf
     waiting = np.int64(0)
-    for k in range(clock.active):
+    for k in upto(clock.active):
         flow_id = at(lists, k).active
         flow = at(flows, flow_id)
         flow.open_in = clock.epoch
-        for h in range(flow.first_hop, flow.end_hop):
+        for h in between(flow.first_hop, flow.end_hop):
             hop = at(hops, h)
             link = at(links, hop.link)
             link.weight += hop.share * flow.weight
@@ -74,14 +73,13 @@ def _open(clock: Row, flows: Table, hops: Table, links: Table, lists: Table, lev
             at(levels, waiting).level = flow.cap / flow.weight
             at(levels, waiting).of = -1 - flow_id
             waiting += 1
-    for k in range(clock.busy_links):
+    for k in upto(clock.busy_links):
         link = at(links, at(links, k).busy)
         link.open_weight = link.weight
         at(levels, waiting).level = link.capacity / link.weight
         at(levels, waiting).of = at(links, k).busy
         waiting += 1
-    for k in range((waiting + 2) // 4 - 1, -1, -1):
-        sink_level(levels, k, waiting)
+    order_levels(levels, waiting)
     return waiting
 
 
@@ -104,7 +102,7 @@ def fill(
         of = lowest.of
         if of < 0:
             if at(flows, -1 - of).open_in == epoch:
-                last = max(last, lowest.level)
+                last = greater(last, lowest.level)
                 rising -= 1
                 _freeze(flows, hops, links, -1 - of, last, np.int64(-1))
         elif at(links, of).open_count > 0:
@@ -128,5 +126,5 @@ def fill(
                     _freeze(flows, hops, links, flow_id, level, of)
                 h = at(hops, h).next
         waiting = drop_top(levels, waiting)
-    for k in range(clock.active):
+    for k in upto(clock.active):
         set_rate(clock, at(flows, at(lists, k).active), links, blocks)

@@ -5,9 +5,8 @@ Few flows of a long schedule move at a time: their rows, used again and again, s
 
 import numpy as np
 
-from ubnet.jit import inlined_kernel
+from ubnet.jit import at, inlined_kernel, merged_kernel
 
-from .first_rows import at
 from .state import Int, Row, Table
 
 ROOM_A_HOP = 2  # rows of hops that are set apart for each, at most; and one for a flow without
@@ -22,7 +21,7 @@ def size_of_room(hops: Int) -> Int:
     return size
 
 
-@inlined_kernel
+@merged_kernel
 def take_row(clock: Row, flows: Table, hops: Int) -> Int:
     """Return a row with room for so many hops: the one that came free last, or a fresh one."""
     size = size_of_room(hops)

@@ -2,9 +2,8 @@
 
 import numpy as np
 
-from ubnet.jit import inlined_kernel, inner_kernel
+from ubnet.jit import at, between, inlined_kernel, inner_kernel, lesser, upto
 
-from .first_rows import at
 from .state import TOP, Int, Row, Table
 
 FEW_ROWS = 16  # so many to look at for each flow of a batch cost less than sorting it
@@ -40,7 +39,7 @@ def _swap(lists: Table, one: Int, other: Int) -> None:
 def sort_rows(lists: Table, n: Int) -> None:
     """Sort the first n of the batch; costs one pass where they are sorted or reversed."""
     rising, falling = True, True
-    for k in range(1, n):
+    for k in between(1, n):
         if at(lists, k).batch < at(lists, k - 1).batch:
             rising = False
         else:
@@ -48,13 +47,17 @@ def sort_rows(lists: Table, n: Int) -> None:
     if rising:
         return
     if falling:
-        for k in range(n // 2):
+        for k in upto(n >> 1):
             _swap(lists, k, n - 1 - k)
         return
-    for k in range(n // 2 - 1, -1, -1):
+    k = n >> 1
+    while k > 0:
+        k -= 1
         _sink(lists, k, n)
-    for k in range(n - 1, 0, -1):
-        _swap(lists, TOP, np.int64(k))
+    k = n
+    while k > 1:
+        k -= 1
+        _swap(lists, TOP, k)
         _sink(lists, TOP, k)
 
 
@@ -67,10 +70,10 @@ def sort_batch(clock: Row, posted: Table, lists: Table, n: Int) -> None:
     if FEW_ROWS * n < clock.rows:
         sort_rows(lists, n)
         return
-    for k in range(n):
+    for k in upto(n):
         at(posted, at(lists, k).batch).next_waiting = IN_BATCH
     place = np.int64(0)
-    for row in range(clock.rows):
+    for row in upto(clock.rows):
         if at(posted, row).next_waiting == IN_BATCH:
             at(posted, row).next_waiting = -1
             at(lists, place).batch = row
@@ -87,7 +90,7 @@ def sink_level(levels: Table, k: Int, n: Int) -> None:
         if child >= n:
             break
         lowest, least = child, at(levels, child).level
-        for other in range(child + 1, min(child + 4, n)):
+        for other in between(child + 1, lesser(child + 4, n)):
             if at(levels, other).level < least:
                 lowest, least = other, at(levels, other).level
         if least >= x:
@@ -97,6 +100,15 @@ def sink_level(levels: Table, k: Int, n: Int) -> None:
         k, place = lowest, at(levels, lowest)
     place.level = x
     place.of = x_of
+
+
+@inner_kernel
+def order_levels(levels: Table, n: Int) -> None:
+    """Make a heap of n levels."""
+    k = (n + 2) >> 2
+    while k > 0:
+        k -= 1
+        sink_level(levels, k, n)
 
 
 @inner_kernel

@@ -2,16 +2,14 @@
 
 import numpy as np
 
-from ubnet.jit import inlined_kernel, merged_kernel
+from ubnet.jit import at, fetch, greater, inlined_kernel, merged_kernel, upto
 
 from .active import activate, count_bytes, deactivate, deactivate_all
-from .ahead import fetch
 from .blocks import Blocks
 from .ends import finish
-from .first_rows import at
 from .free_rows import give_back, pass_by
 from .heaps import sort_batch
-from .state import I8, Int, Row, Table
+from .state import Column, Int, Row, Table
 from .waiting import pop_waiting
 
 
@@ -39,7 +37,7 @@ def pass_instant(
     lists: Table,
     recent: Table,
     blocks: Blocks,
-    ends: I8,
+    ends: Column,
     ending: Int,
 ) -> Int:
     """End the first flows of the batch; start those whose time has come, or comes by these.
@@ -51,7 +49,7 @@ def pass_instant(
     leave_together = 0 < ending == clock.active
     if leave_together:
         deactivate_all(clock, flows, links, lists)
-    for k in range(ending):
+    for k in upto(ending):
         row = np.int64(at(lists, k).batch)
         flow_id = np.int64(at(posted, row).flow)
         if not leave_together:
@@ -76,8 +74,8 @@ def pass_instant(
     # So many that all are allocated anew: nothing is noted for a sweep.
     to_sweep = 4 * entered <= clock.active + entered
     if not to_sweep:
-        clock.wait = max(1, clock.wait)
-    for k in range(entered):
+        clock.wait = greater(1, clock.wait)
+    for k in upto(entered):
         at(lists, k).batch = activate(
             clock,
             posted,
@@ -91,4 +89,4 @@ def pass_instant(
             np.int64(at(lists, k).batch),
             to_sweep,
         )
-    return int(entered)
+    return np.int64(entered)

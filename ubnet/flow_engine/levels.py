@@ -2,9 +2,8 @@
 
 import numpy as np
 
-from ubnet.jit import inner_kernel
+from ubnet.jit import at, greater, inner_kernel, merged_kernel
 
-from .first_rows import at
 from .link_sums import sum_up
 from .state import LET_RISE, LIFT, SAME_LEVEL, STOP, Int, Row, Table
 
@@ -13,7 +12,7 @@ from .state import LET_RISE, LIFT, SAME_LEVEL, STOP, Int, Row, Table
 COARSE = 1e-9
 
 
-@inner_kernel
+@merged_kernel
 def _level_above(
     clock: Row, flows: Table, hops: Table, links: Table, link_id: Int, limit: float
 ) -> float:
@@ -30,7 +29,7 @@ def _level_above(
             if flow.open_in == clock.epoch or flow.stopped_by == link_id:
                 own += weight
             else:
-                most = max(most, flow.level)
+                most = greater(most, flow.level)
                 if flow.level > limit:
                     own += weight
                 else:  # in doubled precision: little may be left of the capacity
@@ -90,7 +89,7 @@ def own_level(
     return float(level)
 
 
-@inner_kernel
+@merged_kernel
 def is_in_question(clock: Row, link: Row) -> bool:
     """Say whether a link that stops nobody has to be looked at: it waits for it, or is too full."""
     if link.touched == clock.sweep and link.stop_level < np.inf:

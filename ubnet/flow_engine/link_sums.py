@@ -2,9 +2,8 @@
 
 import numpy as np
 
-from ubnet.jit import inlined_kernel, inner_kernel
+from ubnet.jit import at, greater, inlined_kernel, inner_kernel, merged_kernel
 
-from .first_rows import at
 from .state import ELSEWHERE, Int, Row, Table
 
 
@@ -26,7 +25,7 @@ def _weigh(link: Row, weight: float) -> None:
     part = new - old
     link.open_low += (old - (new - part)) + (weight - part)
     link.open_weight = new
-    link.weight = max(link.weight, new)
+    link.weight = greater(link.weight, new)
 
 
 @inner_kernel
@@ -77,7 +76,7 @@ def first_own(clock: Row, flows: Table, hops: Table, links: Table, link_id: Int)
     return np.int64(link.first_own)
 
 
-@inner_kernel
+@merged_kernel
 def sum_up(clock: Row, flows: Table, hops: Table, links: Table, link_id: Int) -> None:
     """Sum up what a sweep keeps of a link."""
     link = at(links, link_id)
@@ -105,6 +104,6 @@ def sum_up(clock: Row, flows: Table, hops: Table, links: Table, link_id: Int) ->
             link.held_level = flow.level
             count_own(hops, hop, link, np.int64(h), weight)
         else:
-            link.most = max(link.most, flow.level)
+            link.most = greater(link.most, flow.level)
             leave_more(link, -weight * flow.level)
         h = np.int64(hop.next)

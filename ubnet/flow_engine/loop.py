@@ -3,19 +3,40 @@
 It takes all events of an instant, applies them, re-allocates once, and finds the next.
 """
 
-from typing import Any
-
 import numpy as np
 
-from ubnet.jit import borrowing_kernel, inlined_kernel, inner_kernel, merged_kernel
+from ubnet.jit import (
+    at,
+    borrowing_kernel,
+    greater,
+    inlined_kernel,
+    inner_kernel,
+    lesser,
+    merged_kernel,
+    upto,
+)
 
 from .active import end_allocation
-from .blocks import Blocks, find_next_end
+from .blocks import Blocks, blocks_of, find_next_end
 from .ends import hold_back, take_due
 from .fill import fill
-from .first_rows import at, first_row
 from .instant import fetch_next, pass_instant
-from .state import MOST_SHARES, NEVER, NO_EVENT, PATIENCE, WATCHED_END, Engine, Int, Row, Table
+from .row_clocks import hold_back_rows, reallocate_rows
+from .row_events import start_in_rows, take_rows_due
+from .row_regime import enter_rows, leave_rows
+from .rows import dense_of
+from .state import (
+    I8,
+    MOST_SHARES,
+    NEVER,
+    NO_EVENT,
+    PATIENCE,
+    WATCHED_END,
+    Int,
+    Row,
+    Table,
+    engine_of,
+)
 from .sweep import settle_alone, sweep
 
 MOST_COLUMNS = 2048
@@ -27,7 +48,7 @@ def _want_dense(clock: Row, hops: Table, links: Table) -> None:
     columns = clock.links
     if columns > MOST_COLUMNS:
         columns = clock.busy_links
-    for k in range(clock.busy_links):
+    for k in upto(clock.busy_links):
         link = at(links, at(links, k).busy)
         if link.crowd > MOST_SHARES:
             return
@@ -47,7 +68,7 @@ def _want_dense(clock: Row, hops: Table, links: Table) -> None:
 def _changes_little(clock: Row, links: Table) -> bool:
     """Say whether so few rates seem to change that a sweep pays, and none was given up lately."""
     changing = clock.swept_flows
-    for k in range(clock.changed_links):  # whom a link held back that flows have left now rises
+    for k in upto(clock.changed_links):  # whom a link held back that flows have left now rises
         changing += at(links, at(links, k).changed).held
     return bool(clock.wait == 0 and 4 * changing <= clock.active)
 
@@ -58,7 +79,7 @@ def _reallocate(
 ) -> None:
     """Allocate rates anew: by a sweep where little seems to change, else all."""
     if not _changes_little(clock, links):
-        clock.wait = max(0, clock.wait - 1)
+        clock.wait = greater(0, clock.wait - 1)
         fill(clock, flows, hops, links, lists, levels, blocks)
     elif settle_alone(clock, flows, hops, links, lists, blocks) or sweep(
         clock, flows, hops, links, lists, levels, blocks
@@ -68,54 +89,66 @@ def _reallocate(
     else:
         clock.misses += 1
         misses = clock.misses if clock.misses > 0 else clock.misses + PATIENCE
-        clock.wait = (1 << min(misses - 1, 5)) - 1
+        clock.wait = (1 << lesser(misses - 1, 5)) - 1
         fill(clock, flows, hops, links, lists, levels, blocks)
         if clock.misses > 2:
             _want_dense(clock, hops, links)
 
 
 @borrowing_kernel
-def work(engine: tuple[Any, ...], limit_ps: Int, until: Int) -> Int:
+def work(where: I8, where_dense: I8, limit_ps: Int, until: Int) -> Int:
     """Work off events up to ``limit_ps`` and return the time of the next, or NEVER.
 
     ``until`` is NO_EVENT (only look), ALL_EVENTS, or WATCHED_END: stop at the first instant at
-    which watched flows end. Where `clock.wanted` is set, `work_dense` is to go on.
+    which watched flows end. Where `clock.wanted` is set, this is to be called again with tables of
+    the dense regime for so many columns; else these count only while `clock.dense` is set.
     """
-    given = Engine(*engine)
-    clock = at(first_row(given.clock), 0)
-    posted, kinds, routes = first_row(given.posted), first_row(given.kinds), first_row(given.routes)
-    flows, hops, edges = first_row(given.flows), first_row(given.hops), first_row(given.edges)
-    links, lists, levels = first_row(given.links), first_row(given.lists), first_row(given.levels)
-    recent, ends = first_row(given.recent), given.ends
-    blocks = Blocks(given.due_ps, given.first_ps, given.unknown)
+    given = engine_of(where)
+    clock, posted, kinds, routes = at(given.clock, 0), given.posted, given.kinds, given.routes
+    flows, hops, edges, links = given.flows, given.hops, given.edges, given.links
+    lists, levels, recent, ends = given.lists, given.levels, given.recent, given.ends
+    blocks, dense = blocks_of(given), dense_of(where_dense)
+    if clock.wanted > 0:
+        enter_rows(clock, flows, hops, links, lists, levels, dense)
     clock.reported = 0
     while True:
         # Flows that start at an instant already begun join it: allocation waits until all have.
         due = clock.waiting > 0 and at(lists, 0).waiting_ps <= clock.now
         if clock.stale != 0 and not due:
             if clock.now == limit_ps and until != NO_EVENT:
-                return int(limit_ps)  # more may be posted at this instant
+                return limit_ps  # more may be posted at this instant
             clock.stale = 0
             clock.reallocations += 1
-            _reallocate(clock, flows, hops, links, lists, levels, blocks)
+            if clock.dense != 0 and (clock.unfit != 0 or 2 * clock.active < clock.crowd):
+                leave_rows(clock, flows, links, lists, blocks, dense)
+            if clock.dense != 0:
+                reallocate_rows(clock, flows, hops, links, dense)
+            else:
+                _reallocate(clock, flows, hops, links, lists, levels, blocks)
+                find_next_end(clock, blocks)
+                fetch_next(clock, posted, lists)
             end_allocation(clock, flows, links)
-            find_next_end(clock, blocks)
-            fetch_next(clock, posted, lists)
-        now = clock.next_end
+        now: Int = clock.next_end
         if clock.tolerance > 0 and now < NEVER and not due:
-            now = hold_back(clock, lists, blocks)
+            if clock.dense != 0:
+                now = hold_back_rows(clock, lists, dense)
+            else:
+                now = hold_back(clock, lists, blocks)
         if clock.waiting > 0:
-            now = min(now, at(lists, 0).waiting_ps)
-        now = max(clock.now, now)  # ends that waited are not in the past
+            now = lesser(now, at(lists, 0).waiting_ps)
+        now = greater(clock.now, now)  # ends that waited are not in the past
         if now > limit_ps or now == NEVER or until == NO_EVENT or clock.wanted > 0:
-            return int(now)
+            return now
         clock.now = now
         clock.stale = 1
         ending: Int = np.int64(0)
         if clock.next_end <= now:
             clock.next_end = NEVER
-            ending = take_due(clock, flows, lists, blocks)
-        pass_instant(
+            if clock.dense != 0:
+                ending = take_rows_due(clock, posted, flows, hops, lists, dense)
+            else:
+                ending = take_due(clock, flows, lists, blocks)
+        entered = pass_instant(
             clock,
             posted,
             kinds,
@@ -130,6 +163,8 @@ def work(engine: tuple[Any, ...], limit_ps: Int, until: Int) -> Int:
             ends,
             ending,
         )
+        if clock.dense != 0:
+            start_in_rows(clock, flows, hops, links, lists, dense, entered)
         if until == WATCHED_END and clock.reported > 0:
-            return int(now)
+            return now
         clock.reported = 0

@@ -2,12 +2,10 @@
 
 import numpy as np
 
-from ubnet.jit import inner_kernel, merged_kernel
+from ubnet.jit import at, between, greater, inner_kernel, lesser, merged_kernel, upto
 
-from .active import end_allocation
 from .blocks import Blocks, forget_all
 from .ends import latest_of
-from .first_rows import at
 from .row_filling import fill_rows
 from .rows import Dense, end_of
 from .state import NEVER, PS_PER_S, Int, Row, Table
@@ -17,7 +15,7 @@ from .state import NEVER, PS_PER_S, Int, Row, Table
 def _find_first(hops: Table, slots: Table, row: Row, row_id: Int) -> None:
     """Look for the flow of a row that will end first."""
     best, first = np.inf, -1
-    for k in range(row.slot, row.slot + row.used):
+    for k in between(row.slot, row.slot + row.used):
         slot = at(slots, k)
         if slot.row == row_id and slot.target < best:
             best, first = slot.target, slot.hop
@@ -30,10 +28,8 @@ def reallocate_rows(clock: Row, flows: Table, hops: Table, links: Table, dense: 
     """Fill the rows anew; set the clocks of those whose level changed; find the next end."""
     rows, steps, slots = dense.rows, dense.steps, dense.slots
     now = clock.now
-    clock.reallocations += 1
-    clock.stale = 0
     first = fill_rows(clock, flows, hops, dense)
-    for k in range(first, clock.steps):
+    for k in between(first, clock.steps):
         row = at(rows, at(steps, k).row)
         if row.new_level == row.level and row.moved == 0:
             continue
@@ -49,18 +45,17 @@ def reallocate_rows(clock: Row, flows: Table, hops: Table, links: Table, dense: 
             _find_first(hops, slots, row, np.int64(at(steps, k).row))
         row.end_ps = end_of(row.target, row)
     soonest = NEVER
-    for k in range(clock.steps):
-        soonest = min(soonest, at(rows, at(steps, k).row).end_ps)
+    for k in upto(clock.steps):
+        soonest = lesser(soonest, at(rows, at(steps, k).row).end_ps)
     clock.next_end = soonest
     clock.lowest = clock.steps
-    end_allocation(clock, flows, links)
 
 
 @inner_kernel
 def unpack_rows(clock: Row, flows: Table, lists: Table, blocks: Blocks, dense: Dense) -> None:
     """Write each active flow's own rate, bytes left and end."""
     rows = dense.rows
-    for k in range(clock.active):
+    for k in upto(clock.active):
         flow = at(flows, at(lists, k).active)
         if flow.row < 0:
             continue  # it has just started
@@ -68,7 +63,7 @@ def unpack_rows(clock: Row, flows: Table, lists: Table, blocks: Blocks, dense: D
         flow.rate = row.level
         flow.stopped_by = row.link
         flow.since_ps = row.since_ps
-        flow.left = max(0.0, (flow.target - row.served) - row.served_low)
+        flow.left = greater(0.0, (flow.target - row.served) - row.served_low)
         blocks.due_ps[k] = NEVER
         if row.level > 0.0:
             blocks.due_ps[k] = end_of(flow.target, row)
@@ -80,14 +75,14 @@ def hold_back_rows(clock: Row, lists: Table, dense: Dense) -> Int:
     """Do as `hold_back` does, with rows."""
     rows, steps, slots = dense.rows, dense.steps, dense.slots
     latest, last = latest_of(clock, lists), clock.next_end
-    for k in range(clock.steps):
+    for k in upto(clock.steps):
         row_id = at(steps, k).row
         row = at(rows, row_id)
         if row.end_ps <= latest:
-            for j in range(row.slot, row.slot + row.used):
+            for j in between(row.slot, row.slot + row.used):
                 slot = at(slots, j)
                 if slot.row == row_id:
                     end = end_of(slot.target, row)
                     if last < end <= latest:
                         last = end
-    return int(last)
+    return np.int64(last)

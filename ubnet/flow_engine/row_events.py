@@ -2,13 +2,12 @@
 
 import numpy as np
 
-from ubnet.jit import inner_kernel, merged_kernel
+from ubnet.jit import at, between, inner_kernel, lesser, merged_kernel, upto
 
 from .ends import note_held
-from .first_rows import at
 from .heaps import sort_rows
 from .row_members import give_slots_back, join_row, leave_row, take_slots
-from .rows import STRIDE, UNPLACED, Dense, end_of
+from .rows import BITS, STRIDE, UNPLACED, Dense, end_of
 from .state import CRAMPED, MOST_SHARES, Int, Row, Table
 
 
@@ -19,11 +18,11 @@ def take_rows_due(
     """Take flows whose time has come out of their rows; return how many are in the batch."""
     _, _, _, _, rows, place, steps, _, rising_then, slots, cells = dense
     n, now = np.int64(0), clock.now
-    for k in range(clock.steps):
+    for k in upto(clock.steps):
         row_id = at(steps, k).row
         row = at(rows, row_id)
         if row.end_ps <= now:
-            for j in range(row.slot, row.slot + row.used):
+            for j in between(row.slot, row.slot + row.used):
                 slot = at(slots, j)
                 if slot.row == row_id:
                     end = end_of(slot.target, row)
@@ -32,15 +31,15 @@ def take_rows_due(
                         at(lists, n).batch = at(flows, at(hops, slot.hop).flow).posted
                         n += 1
     sort_rows(lists, n)
-    for k in range(n):
+    for k in upto(n):
         flow_id = np.int64(at(posted, at(lists, k).batch).flow)
         step = place[at(flows, flow_id).row]
-        clock.lowest = min(clock.lowest, step)
-        for h in range(at(flows, flow_id).first_hop, at(flows, flow_id).end_hop):
+        clock.lowest = lesser(clock.lowest, step)
+        for h in between(at(flows, flow_id).first_hop, at(flows, flow_id).end_hop):
             cell = at(cells, h)
-            for snapshot in range(step // STRIDE + 1):
-                rising_then[snapshot, cell.column] -= cell.share
-        leave_row(flows, dense, flow_id)
+            for snapshot in upto((step >> BITS) + 1):
+                rising_then[snapshot * clock.columns + cell.column] -= cell.share
+        leave_row(clock, flows, dense, flow_id)
         give_slots_back(flows, dense, flow_id)
     return n
 
@@ -50,17 +49,18 @@ def _lower(clock: Row, flows: Table, hops: Table, links: Table, dense: Dense, fl
     """Lower `clock.lowest` to a snapshot before which one more flow fills none of its links."""
     rows, place, steps = dense.rows, dense.place, dense.steps
     free_then, rising_then = dense.free_then, dense.rising_then
-    snapshot = clock.lowest // STRIDE
-    for h in range(at(flows, flow_id).first_hop, at(flows, flow_id).end_hop):
+    snapshot = clock.lowest >> BITS
+    for h in between(at(flows, flow_id).first_hop, at(flows, flow_id).end_hop):
         hop = at(hops, h)
         column = at(links, hop.link).column
-        snapshot = min(snapshot, place[column] // STRIDE)
+        snapshot = lesser(snapshot, place[column] >> BITS)
         while snapshot > 0:
             level = at(rows, at(steps, snapshot * STRIDE - 1).row).level
-            if free_then[snapshot, column] > level * (rising_then[snapshot, column] + hop.share):
+            then = snapshot * clock.columns + column
+            if free_then[then] > level * (rising_then[then] + hop.share):
                 break
             snapshot -= 1
-    clock.lowest = min(clock.lowest, snapshot * STRIDE)
+    clock.lowest = lesser(clock.lowest, snapshot * STRIDE)
 
 
 @inner_kernel
@@ -72,17 +72,17 @@ def _are_fit(
         clock.unfit = 1
         return False
     rows, rising_then = dense.rows, dense.rising_then
-    for k in range(n):
+    for k in upto(n):
         flow_id = np.int64(at(lists, k).batch)
-        for h in range(at(flows, flow_id).first_hop, at(flows, flow_id).end_hop):
+        for h in between(at(flows, flow_id).first_hop, at(flows, flow_id).end_hop):
             hop = at(hops, h)
             link = at(links, hop.link)
             column = link.column
             if column < 0:
                 clock.unfit = 1
                 continue
-            rising_then[0, column] += int(hop.share)
-            if rising_then[0, column] > MOST_SHARES:
+            rising_then[column] += np.int64(hop.share)
+            if rising_then[column] > MOST_SHARES:
                 clock.unfit = 1
             elif (
                 at(rows, column).slot + link.crowd > at(rows, column).slot_end and clock.unfit == 0
@@ -99,16 +99,16 @@ def start_in_rows(
     if not _are_fit(clock, flows, hops, links, lists, dense, n):
         return
     place, steps, rising_then = dense.place, dense.steps, dense.rising_then
-    for k in range(n):
+    for k in upto(n):
         flow_id = np.int64(at(lists, k).batch)
         flow = at(flows, flow_id)
         row_id = np.int64(at(links, at(hops, flow.first_hop).link).column)
         _lower(clock, flows, hops, links, dense, flow_id)
-        for h in range(flow.first_hop, flow.end_hop):
+        for h in between(flow.first_hop, flow.end_hop):
             hop = at(hops, h)
             column = np.int64(at(links, hop.link).column)
-            for snapshot in range(1, clock.lowest // STRIDE + 1):
-                rising_then[snapshot, column] += int(hop.share)
+            for snapshot in between(1, (clock.lowest >> BITS) + 1):
+                rising_then[snapshot * clock.columns + column] += np.int64(hop.share)
             if place[column] < place[row_id]:
                 row_id = column
         if place[row_id] == UNPLACED:  # nothing there yet: into the order, at its end

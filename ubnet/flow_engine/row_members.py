@@ -2,9 +2,8 @@
 
 import numpy as np
 
-from ubnet.jit import inner_kernel
+from ubnet.jit import at, between, inner_kernel
 
-from .first_rows import at
 from .rows import UNPLACED, Dense, read_clock
 from .state import Int, Row, Table
 
@@ -14,13 +13,13 @@ def take_slots(flows: Table, hops: Table, links: Table, dense: Dense, flow_id: I
     """Give a flow a slot on each of its links."""
     rows, slots, cells = dense.rows, dense.slots, dense.cells
     begin, stop = at(flows, flow_id).first_hop, at(flows, flow_id).end_hop
-    for h in range(begin, stop):
+    for h in between(begin, stop):
         hop, cell = at(hops, h), at(cells, h)
         column = at(links, hop.link).column
         its = at(rows, column)
         cell.slot = its.slot + its.used
         cell.column = column
-        cell.share = int(hop.share)
+        cell.share = np.int64(hop.share)
         its.used += 1
         slot = at(slots, cell.slot)
         slot.hop = h
@@ -33,7 +32,7 @@ def take_slots(flows: Table, hops: Table, links: Table, dense: Dense, flow_id: I
 def give_slots_back(flows: Table, dense: Dense, flow_id: Int) -> None:
     """Let the last slot of each of a flow's links take the place of its own."""
     rows, slots, cells = dense.rows, dense.slots, dense.cells
-    for h in range(at(flows, flow_id).first_hop, at(flows, flow_id).end_hop):
+    for h in between(at(flows, flow_id).first_hop, at(flows, flow_id).end_hop):
         cell = at(cells, h)
         its = at(rows, cell.column)
         its.used -= 1
@@ -68,9 +67,9 @@ def join_row(
     if target < row.target:
         row.target = target
         row.first = flow_id
-    for h in range(flow.first_hop, flow.end_hop):
+    for h in between(flow.first_hop, flow.end_hop):
         cell = at(cells, h)
-        matrix[row_id, cell.column] += cell.share
+        matrix[row_id * clock.columns + cell.column] += cell.share
         at(slots, cell.slot).row = row_id
         if cell.column == row_id:
             at(slots, cell.slot).target = target
@@ -78,7 +77,7 @@ def join_row(
 
 
 @inner_kernel
-def leave_row(flows: Table, dense: Dense, flow_id: Int) -> None:
+def leave_row(clock: Row, flows: Table, dense: Dense, flow_id: Int) -> None:
     """Take a flow out of its row."""
     matrix, rows, cells = dense.matrix, dense.rows, dense.cells
     row_id = np.int64(at(flows, flow_id).row)
@@ -88,9 +87,9 @@ def leave_row(flows: Table, dense: Dense, flow_id: Int) -> None:
     if row.first == flow_id:
         row.first = -1
         row.target = -1.0  # until it is looked for, nobody is before it
-    for h in range(at(flows, flow_id).first_hop, at(flows, flow_id).end_hop):
+    for h in between(at(flows, flow_id).first_hop, at(flows, flow_id).end_hop):
         cell = at(cells, h)
-        matrix[row_id, cell.column] -= cell.share
+        matrix[row_id * clock.columns + cell.column] -= cell.share
         if cell.column == row_id:
             row.own -= cell.share
 
@@ -102,7 +101,7 @@ def gather(clock: Row, flows: Table, hops: Table, dense: Dense, column: Int) -> 
     slots, cells = dense.slots, dense.cells
     its = at(rows, column)
     missing = rising[column] - its.own
-    for k in range(its.slot, its.slot + its.used):
+    for k in between(its.slot, its.slot + its.used):
         if missing == 0:
             break
         slot = at(slots, k)
@@ -111,5 +110,5 @@ def gather(clock: Row, flows: Table, hops: Table, dense: Dense, column: Int) -> 
             missing -= at(cells, slot.hop).share
             flow_id = np.int64(at(hops, slot.hop).flow)
             left = at(flows, flow_id).target - read_clock(at(rows, slot.row), clock.now)
-            leave_row(flows, dense, flow_id)
+            leave_row(clock, flows, dense, flow_id)
             join_row(clock, flows, dense, flow_id, column, left)

@@ -5,18 +5,17 @@ far, and a flow ends at a fixed reading of it. A matrix counts the flows of each
 so that filling freezes a row by one operation on all columns.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ubnet.jit import inner_kernel, merged_kernel
+from ubnet.jit import greater, inner_kernel, together
 
-from .first_rows import first_row
-from .state import F8, I4, NEVER, PS_PER_S, ROUND_UP, Int, Row, Table
+from .state import NEVER, PS_PER_S, ROUND_UP, Column, Int, Row, Table
 
 SPARE_SLOTS = 16  # of a link, for flows that start
-STRIDE = 16  # steps between snapshots of `free` and `rising`
+BITS = 4
+STRIDE = 1 << BITS  # steps between snapshots of `free` and `rising`
 UNPLACED = 1 << 30
 ROWS = [  # of each link: its row, and its slots
     ("level", "f8"),
@@ -51,38 +50,35 @@ CELLS = [("slot", "i4"), ("column", "i2"), ("share", "i2")]
 
 
 class Dense(NamedTuple):
-    """The tables of the dense regime; Python hands them over as a plain tuple, which is faster."""
+    """The tables of the dense regime; a row of the matrix, or a snapshot, has `clock.columns`."""
 
-    matrix: NDArray[np.int16]
-    free: F8  # of each link: what its frozen flows leave
-    rising: I4  # shares of the other flows
-    slack: F8  # what counts as nothing
+    matrix: Column
+    free: Column  # of each link: what its frozen flows leave
+    rising: Column  # shares of the other flows
+    slack: Column  # what counts as nothing
     rows: Table
-    place: I4  # the step of each row, or UNPLACED
+    place: Column  # the step of each row, or UNPLACED
     steps: Table
-    free_then: F8  # snapshots
-    rising_then: I4
+    free_then: Column  # snapshots
+    rising_then: Column
     slots: Table
     cells: Table  # of each hop
 
 
-@merged_kernel
-def dense_of(tables: tuple[Any, ...]) -> Dense:
-    """Return the tables of the dense regime as its kernels take them."""
-    matrix, free, rising, slack, rows, place, steps, free_then, rising_then, slots, cells = tables
-    return Dense(
-        matrix,
-        free,
-        rising,
-        slack,
-        first_row(rows),
-        place,
-        first_row(steps),
-        free_then,
-        rising_then,
-        first_row(slots),
-        first_row(cells),
-    )
+DENSE_ROWS = Dense(
+    matrix=np.dtype(np.int16),
+    free=np.dtype(np.float64),
+    rising=np.dtype(np.int32),
+    slack=np.dtype(np.float64),
+    rows=np.dtype(ROWS, align=True),
+    place=np.dtype(np.int32),
+    steps=np.dtype(STEPS, align=True),
+    free_then=np.dtype(np.float64),
+    rising_then=np.dtype(np.int32),
+    slots=np.dtype(SLOTS, align=True),
+    cells=np.dtype(CELLS, align=True),
+)
+dense_of = together(DENSE_ROWS)
 
 
 @inner_kernel
@@ -96,6 +92,6 @@ def read_clock(row: Row, now: Int) -> float:
 def end_of(target: float, row: Row) -> Int:
     """Return when a row's clock will show a target."""
     left = (target - row.served) - row.served_low
-    duration = float(max(0.0, left) / row.level * PS_PER_S)
-    end: Int = row.since_ps + int(duration + ROUND_UP) if duration < 4e18 else NEVER
+    duration = float(greater(0.0, left) / row.level * PS_PER_S)
+    end: Int = row.since_ps + np.int64(duration + ROUND_UP) if duration < 4e18 else NEVER
     return end

@@ -8,13 +8,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ubnet.jit import together
+
 U1 = NDArray[np.uint8]
 I4 = NDArray[np.int32]
 I8 = NDArray[np.int64]
 F8 = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 Int = int | np.int64
-Table = Any  # np.recarray, whose columns are attributes; or its first row, see `first_rows`
+Table = Any  # np.recarray, whose columns are attributes; or its first row, see `ubnet.jit`
+Column = Any  # an array of one dimension, or its first row
 Row = Any  # np.record, one row of a table: what is written to it is written to the table
 
 NEVER = 1 << 62
@@ -89,7 +92,15 @@ CLOCK = [  # of the whole simulation
     ("edges_used", "i8"),
     ("flow_rows", "i8"),
     ("hop_rows", "i8"),
-    ("level_room", "i8"),
+    ("level_room", "i8"),  # and rows that they have in all
+    ("posted_room", "i8"),
+    ("kind_room", "i8"),
+    ("route_room", "i8"),
+    ("edge_room", "i8"),
+    ("flow_room", "i8"),
+    ("hop_room", "i8"),
+    ("end_room", "i8"),
+    ("columns", "i8"),  # of the dense matrix
     ("to_come", "i8"),  # posted flows that will still need a row, and the rows of their hops
     ("hops_to_come", "i8"),
     ("unfinished", "i8"),
@@ -223,7 +234,38 @@ class Engine(NamedTuple):
     lists: Table
     levels: Table
     recent: Table
-    due_ps: I8
-    first_ps: I8
-    unknown: I8
-    ends: I8
+    due_ps: Column
+    first_ps: Column
+    unknown: Column
+    ends: Column
+
+
+I8_ROWS = np.dtype(np.int64)
+ENGINE_ROWS = Engine(
+    clock=np.dtype(CLOCK, align=True),
+    posted=np.dtype(POSTED, align=True),
+    kinds=np.dtype(KINDS, align=True),
+    routes=np.dtype(ROUTES, align=True),
+    flows=np.dtype(FLOWS, align=True),
+    hops=np.dtype(HOPS_OF_FLOWS, align=True),
+    edges=np.dtype(EDGES, align=True),
+    links=np.dtype(LINKS, align=True),
+    lists=np.dtype(LISTS, align=True),
+    levels=np.dtype(LEVELS, align=True),
+    recent=np.dtype(RECENT_INSTANTS, align=True),
+    due_ps=I8_ROWS,
+    first_ps=I8_ROWS,
+    unknown=I8_ROWS,
+    ends=I8_ROWS,
+)
+engine_of = together(ENGINE_ROWS)
+ROOMS = {  # columns of the clock that say how many rows a table has in all
+    "levels": "level_room",
+    "posted": "posted_room",
+    "kinds": "kind_room",
+    "routes": "route_room",
+    "edges": "edge_room",
+    "flows": "flow_room",
+    "hops": "hop_room",
+    "ends": "end_room",
+}

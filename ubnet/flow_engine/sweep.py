@@ -2,11 +2,19 @@
 
 import numpy as np
 
-from ubnet.jit import inlined_kernel, inner_kernel
+from ubnet.jit import (
+    at,
+    between,
+    greater,
+    inlined_kernel,
+    inner_kernel,
+    lesser,
+    merged_kernel,
+    upto,
+)
 
 from .active import let_in, look_again, set_rate
 from .blocks import Blocks
-from .first_rows import at
 from .heaps import drop_top, raise_level, sink_level
 from .levels import is_in_question, own_level
 from .link_sums import count_own, discount_own, first_own, leave_more
@@ -42,7 +50,7 @@ def _settle(
         at(links, by).held_level = level
     clock.touched += 1
     clock.looked += flow.end_hop - flow.first_hop
-    for h in range(flow.first_hop, flow.end_hop):
+    for h in between(flow.first_hop, flow.end_hop):
         hop = at(hops, h)
         link_id = np.int64(hop.link)
         link = at(links, link_id)
@@ -54,7 +62,7 @@ def _settle(
                 leave_more(link, weight * before)
             if link_id != by:
                 leave_more(link, -weight * level)
-                link.most = max(link.most, level)
+                link.most = greater(link.most, level)
                 if own:
                     discount_own(link, weight)
             elif not own:
@@ -65,7 +73,7 @@ def _settle(
             look_again(clock, links, link, link_id)
 
 
-@inner_kernel
+@merged_kernel
 def _let_rise(
     clock: Row,
     flows: Table,
@@ -87,7 +95,7 @@ def _let_rise(
             if flow.cap < np.inf:
                 raise_level(levels, waiting, flow.cap / flow.weight, -1 - flow_id)
                 waiting += 1
-            for h in range(flow.first_hop, flow.end_hop):
+            for h in between(flow.first_hop, flow.end_hop):
                 hop = at(hops, h)
                 other = at(links, hop.link)
                 if other.summed == clock.sums:
@@ -101,7 +109,7 @@ def _let_rise(
     return waiting
 
 
-@inner_kernel
+@merged_kernel
 def _lift(clock: Row, flows: Table, hops: Table, links: Table, lists: Table, link_id: Int) -> None:
     """Let the flows that a link holds back have all that the others leave."""
     link = at(links, link_id)
@@ -112,7 +120,7 @@ def _lift(clock: Row, flows: Table, hops: Table, links: Table, lists: Table, lin
         h = np.int64(at(hops, h).next_own)
 
 
-@inner_kernel
+@merged_kernel
 def _stop(
     clock: Row, flows: Table, hops: Table, links: Table, lists: Table, link_id: Int, level: float
 ) -> None:
@@ -138,10 +146,10 @@ def _stop(
         h = np.int64(at(hops, h).next)
 
 
-@inner_kernel
+@merged_kernel
 def _look(clock: Row, flows: Table, hops: Table, links: Table, levels: Table, waiting: Int) -> Int:
     """Find the levels of the links on the list; return how many levels wait in the heap then."""
-    for k in range(clock.listed_links):
+    for k in upto(clock.listed_links):
         link_id = np.int64(at(links, k).to_look_at)
         link = at(links, link_id)
         link.listed = 0
@@ -155,7 +163,7 @@ def _look(clock: Row, flows: Table, hops: Table, links: Table, levels: Table, wa
     return waiting
 
 
-@inner_kernel
+@merged_kernel
 def _look_closely(
     clock: Row, flows: Table, hops: Table, links: Table, link_id: Int, bound: float
 ) -> float:
@@ -179,7 +187,7 @@ def settle_alone(
     """
     come = n = clock.swept_flows
     all_settled = True
-    for k in range(clock.changed_links):
+    for k in upto(clock.changed_links):
         link = at(links, at(links, k).changed)
         if link.held > 0 and link.crowd == 1:  # whom it held back now rises
             at(lists, n).swept = at(hops, link.first_hop).flow
@@ -187,11 +195,11 @@ def settle_alone(
         elif link.held > 0:
             all_settled = False
     clock.swept_flows = 0
-    for k in range(n):
+    for k in upto(n):
         flow_id = np.int64(at(lists, k).swept)
         flow = at(flows, flow_id)
         level, by, alone = flow.cap / flow.weight, np.int64(-1), True
-        for h in range(flow.first_hop, flow.end_hop):
+        for h in between(flow.first_hop, flow.end_hop):
             hop = at(hops, h)
             link = at(links, hop.link)
             if link.crowd > 1:
@@ -216,7 +224,7 @@ def settle_alone(
     return bool(all_settled)
 
 
-@inner_kernel
+@merged_kernel
 def _begin_sweep(
     clock: Row, flows: Table, hops: Table, links: Table, lists: Table, levels: Table
 ) -> Int:
@@ -224,17 +232,17 @@ def _begin_sweep(
     clock.epoch += 1
     clock.looked = 0
     waiting = np.int64(0)
-    for k in range(clock.swept_flows):
+    for k in upto(clock.swept_flows):
         flow_id = np.int64(at(lists, k).swept)
         flow = at(flows, flow_id)
         flow.open_in = clock.epoch
         if flow.cap < np.inf:
             raise_level(levels, waiting, flow.cap / flow.weight, -1 - flow_id)
             waiting += 1
-        for h in range(flow.first_hop, flow.end_hop):
+        for h in between(flow.first_hop, flow.end_hop):
             link_id = np.int64(at(hops, h).link)
             look_again(clock, links, at(links, link_id), link_id)
-    for k in range(clock.changed_links):
+    for k in upto(clock.changed_links):
         link_id = np.int64(at(links, k).changed)
         if at(links, link_id).held > 0:  # to leave a link frees those alone that it holds
             look_again(clock, links, at(links, link_id), link_id)
@@ -253,7 +261,7 @@ def sweep(
     """
     budget = 2 * clock.hops
     if clock.odd_flows == 0:  # the dense regime costs no more for more flows
-        budget = min(budget, max(FEW_HOPS, clock.busy_links**2 // FIELDS_A_HOP))
+        budget = lesser(budget, greater(FEW_HOPS, clock.busy_links**2 // FIELDS_A_HOP))
     waiting: Int = _begin_sweep(clock, flows, hops, links, lists, levels)
     last, lowest = 0.0, at(levels, 0)
     while True:
@@ -273,7 +281,7 @@ def sweep(
         waiting = drop_top(levels, waiting)
         if of < 0:
             if at(flows, -1 - of).open_in == clock.epoch:
-                last = max(last, level)
+                last = greater(last, level)
                 _settle(clock, flows, hops, links, lists, -1 - of, level, np.int64(-1))
         elif level < np.inf:
             link = at(links, of)
@@ -286,6 +294,6 @@ def sweep(
                 waiting = _let_rise(clock, flows, hops, links, lists, levels, waiting, of)
             else:
                 _stop(clock, flows, hops, links, lists, of, last)
-    for k in range(clock.swept_flows):
+    for k in upto(clock.swept_flows):
         set_rate(clock, at(flows, at(lists, k).swept), links, blocks)
     return True

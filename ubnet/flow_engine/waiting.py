@@ -1,8 +1,9 @@
 """The queue of flows that wait for their instant."""
 
-from ubnet.jit import inlined_kernel
+import numpy as np
 
-from .first_rows import at
+from ubnet.jit import at, inlined_kernel
+
 from .state import RECENT, Int, Row, Table
 
 
@@ -61,4 +62,4 @@ def pop_waiting(clock: Row, lists: Table, recent: Table) -> Int:
         child = 2 * child + 1
     place.waiting_ps = last_ps
     place.waiting = last
-    return int(bucket)
+    return np.int64(bucket)

@@ -136,10 +136,11 @@ def _stamp(folder: Path) -> str:
     """Return what tells whether a folder's modules are those that its kernels were compiled from.
 
     Numba asks for the kernel's own file alone, and would run a kernel on when one that it calls
-    has changed in another file. So kernels may call those of their own folder, and no others.
+    has changed in another file. So kernels may call those of their own folder, and what this one
+    gives them to write in, but no others.
     """
     text = hashlib.blake2b()
-    for path in sorted(folder.glob("*.py")):
+    for path in sorted([*folder.glob("*.py"), *Path(__file__).parent.glob("*.py")]):
         text.update(path.name.encode() + path.read_bytes())
     return text.hexdigest()
 

@@ -2,14 +2,12 @@
 
 from typing import Any
 
-import numba
 from numba.core import types
 
 # LLVM's types by Numba's own names: llvmlite is a package of Numba's, not of ours.
 from numba.core.cgutils import int32_t, ir, voidptr_t  # type: ignore[attr-defined]
-from numba.extending import intrinsic
 
-from .state import Row
+from .word import word
 
 
 def _ask_for(typing_context: Any, row: Any) -> Any:
@@ -26,9 +24,8 @@ def _ask_for(typing_context: Any, row: Any) -> Any:
     return types.void(row), generate
 
 
-def _need_not(row: Row) -> None:
+def _need_not(row: Any) -> None:
     """Do nothing: where nothing is compiled, a cache line does not count."""
 
 
-compiles = not numba.config.DISABLE_JIT  # type: ignore[attr-defined]
-fetch: Any = intrinsic(_ask_for) if compiles else _need_not
+fetch = word(_ask_for, _need_not)
