@@ -27,7 +27,7 @@ _UNREADABLE = (
     pickle.UnpicklingError,
 )
 
-INNER = {"no_cpython_wrapper": True, "_nrt": False, "no_rewrites": True}
+INNER = {"cache": False, "no_cpython_wrapper": True, "_nrt": False, "no_rewrites": True}
 """What Numba leaves out of a kernel that only other kernels call; `inner_kernel` says why."""
 
 
@@ -92,8 +92,9 @@ def inner_kernel(function: F) -> F:
     compile a kernel. And it does not count references: it makes no arrays, and its callers hold
     those that it is given. Counting, twice a call and array, was a fifth of the engine's time.
     Nor is it searched for what Numba would rewrite, array expressions and parts of a tuple by
-    number: it has none, and the search took a twentieth of the time. Parameters and result are
-    those of `kernel`.
+    number: it has none, and the search took a twentieth of the time. Nor is it kept on disk, as
+    what is kept of its callers holds it: another twentieth. Parameters and result are those of
+    `kernel`.
     """
     return _compiled(function, **INNER)
 
@@ -121,8 +122,8 @@ def merged_kernel(function: F) -> F:
 def _compiled(function: F, **options: Any) -> F:
     njit = cast(Any, numba.njit)  # whose types do not know of every option
     # Nobody calls a kernel as a C function: that entry would be compiled for nothing.
-    options |= {"cache": True, "fastmath": False, "nogil": True, "no_cfunc_wrapper": True}
-    compiled = njit(**options)(function)
+    common = {"cache": True, "fastmath": False, "nogil": True, "no_cfunc_wrapper": True}
+    compiled = njit(**common | options)(function)
     _compilation.kernels.add(compiled)
     files = getattr(getattr(compiled, "_cache", None), "_cache_file", None)
     if files is not None:
