@@ -118,7 +118,7 @@ def activate(
     flow.left = float(kind.volume)
     flow.since_ps = clock.now
     flow.volume = kind.volume
-    flow.row = -1
+    flow.in_rows = 0
     at(lists, place).active = flow_id
     open_place(blocks, place)
     if to_sweep:

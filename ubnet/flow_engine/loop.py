@@ -122,7 +122,7 @@ def work(where: I8, where_dense: I8, limit_ps: Int, until: Int) -> Int:
             if clock.dense != 0 and (clock.unfit != 0 or 2 * clock.active < clock.crowd):
                 leave_rows(clock, flows, links, lists, blocks, dense)
             if clock.dense != 0:
-                reallocate_rows(clock, flows, hops, links, dense)
+                reallocate_rows(clock, dense)
             else:
                 _reallocate(clock, flows, hops, links, lists, levels, blocks)
                 find_next_end(clock, blocks)

@@ -7,28 +7,26 @@ from ubnet.jit import at, between, greater, inner_kernel, lesser, merged_kernel,
 from .blocks import Blocks, forget_all
 from .ends import latest_of
 from .row_filling import fill_rows
-from .rows import Dense, end_of
+from .rows import UNKNOWN, Dense, end_of
 from .state import NEVER, PS_PER_S, Int, Row, Table
 
 
 @inner_kernel
-def _find_first(hops: Table, slots: Table, row: Row, row_id: Int) -> None:
+def _find_first(slots: Table, row: Row, row_id: Int) -> None:
     """Look for the flow of a row that will end first."""
-    best, first = np.inf, -1
+    row.target = np.inf
     for k in between(row.slot, row.slot + row.used):
         slot = at(slots, k)
-        if slot.row == row_id and slot.target < best:
-            best, first = slot.target, slot.hop
-    row.target = best
-    row.first = at(hops, first).flow
+        if slot.row == row_id and slot.target < row.target:
+            row.target = slot.target
 
 
 @merged_kernel
-def reallocate_rows(clock: Row, flows: Table, hops: Table, links: Table, dense: Dense) -> None:
+def reallocate_rows(clock: Row, dense: Dense) -> None:
     """Fill the rows anew; set the clocks of those whose level changed; find the next end."""
     rows, steps, slots = dense.rows, dense.steps, dense.slots
     now = clock.now
-    first = fill_rows(clock, flows, hops, dense)
+    first = fill_rows(clock, dense)
     for k in between(first, clock.steps):
         row = at(rows, at(steps, k).row)
         if row.new_level == row.level and row.moved == 0:
@@ -41,8 +39,8 @@ def reallocate_rows(clock: Row, flows: Table, hops: Table, links: Table, dense: 
         row.level = row.new_level
         row.since_ps = now
         row.moved = 0
-        if row.first < 0:
-            _find_first(hops, slots, row, np.int64(at(steps, k).row))
+        if row.target == UNKNOWN:
+            _find_first(slots, row, np.int64(at(steps, k).row))
         row.end_ps = end_of(row.target, row)
     soonest = NEVER
     for k in upto(clock.steps):
@@ -54,19 +52,20 @@ def reallocate_rows(clock: Row, flows: Table, hops: Table, links: Table, dense: 
 @inner_kernel
 def unpack_rows(clock: Row, flows: Table, lists: Table, blocks: Blocks, dense: Dense) -> None:
     """Write each active flow's own rate, bytes left and end."""
-    rows = dense.rows
+    rows, slots, cells = dense.rows, dense.slots, dense.cells
     for k in upto(clock.active):
         flow = at(flows, at(lists, k).active)
-        if flow.row < 0:
+        if flow.in_rows == 0:
             continue  # it has just started
-        row = at(rows, flow.row)
+        slot = at(slots, at(cells, flow.first_hop).slot)
+        row = at(rows, slot.row)
         flow.rate = row.level
         flow.stopped_by = row.link
         flow.since_ps = row.since_ps
-        flow.left = greater(0.0, (flow.target - row.served) - row.served_low)
+        flow.left = greater(0.0, (slot.target - row.served) - row.served_low)
         blocks.due_ps[k] = NEVER
         if row.level > 0.0:
-            blocks.due_ps[k] = end_of(flow.target, row)
+            blocks.due_ps[k] = end_of(slot.target, row)
     forget_all(clock, blocks)
 
 

@@ -33,13 +33,14 @@ def take_rows_due(
     sort_rows(lists, n)
     for k in upto(n):
         flow_id = np.int64(at(posted, at(lists, k).batch).flow)
-        step = place[at(flows, flow_id).row]
+        slot = at(slots, at(cells, at(flows, flow_id).first_hop).slot)
+        step = place[slot.row]
         clock.lowest = lesser(clock.lowest, step)
         for h in between(at(flows, flow_id).first_hop, at(flows, flow_id).end_hop):
             cell = at(cells, h)
             for snapshot in upto((step >> BITS) + 1):
                 rising_then[snapshot * clock.columns + cell.column] -= cell.share
-        leave_row(clock, flows, dense, flow_id)
+        leave_row(clock, dense, slot)
         give_slots_back(flows, dense, flow_id)
     return n
 
@@ -116,4 +117,5 @@ def start_in_rows(
             at(steps, clock.steps).row = row_id
             clock.steps += 1
         take_slots(flows, hops, links, dense, flow_id)
-        join_row(clock, flows, dense, flow_id, row_id, float(flow.volume))
+        begin, stop = np.int64(flow.first_hop), np.int64(flow.end_hop)
+        join_row(clock, dense, begin, stop, row_id, float(flow.volume))

@@ -8,7 +8,8 @@ from .row_members import gather
 from .rows import BITS, STRIDE, UNPLACED, Dense
 from .state import NEVER, SAME_LEVEL, Column, Int, Row, Table
 
-LOOK_AHEAD = 8  # rows of the last order that are compared for the next place
+AT_ONCE = 64  # columns
+LOOK_AHEAD = 16  # rows of the last order that are compared for the next place
 
 
 @inner_kernel
@@ -21,12 +22,29 @@ def _is_lower(free: Column, rising: Column, slack: Column, n: Int, level: float)
 
 
 @inner_kernel
-def _lowest(free: Column, rising: Column, n: Int) -> Int:
-    """Return the column with the lowest level; -1 where nothing rises any more."""
-    best = -1
-    for k in upto(n):
-        if rising[k] > 0 and (best < 0 or free[k] * rising[best] < free[best] * rising[k]):
-            best = k
+def _lowest(free: Column, rising: Column, n: Int, best: Int) -> Int:
+    """Return a column with the lowest level; -1 where nothing rises any more.
+
+    ``best`` is one that rises, or -1. Many columns are compared at once with the lowest so far, and
+    those alone one by one among which there is a lower.
+    """
+    if best < 0:
+        best = 0
+        while best < n and rising[best] == 0:
+            best += 1
+        if best == n:
+            return -1
+    first = np.int64(0)
+    while first < n:
+        end, lower = lesser(first + AT_ONCE, n), 0
+        its_free, its_rising = free[best], float(rising[best])
+        for k in between(first, end):
+            lower += 1 if free[k] * its_rising < its_free * rising[k] else 0
+        if lower > 0:
+            for k in between(first, end):
+                if rising[k] > 0 and free[k] * rising[best] < free[best] * rising[k]:
+                    best = k
+        first = end
     return best
 
 
@@ -74,13 +92,14 @@ def _next_row(free: Column, rising: Column, steps: Table, turn: Int, ahead: Int)
 
 
 @inner_kernel
-def fill_rows(clock: Row, flows: Table, hops: Table, dense: Dense) -> Int:
+def fill_rows(clock: Row, dense: Dense) -> Int:
     """Freeze rows in the order of their levels, from the last snapshot below all changes.
 
     The order of the last filling is tried first. A link that is passed over, although it would be
     full below the level of a row, stays below the levels that follow: so it is enough to look for
-    such links at each snapshot, and to go back to the one before, one checked step at a time.
-    Return the first step that was done anew.
+    such links at each snapshot, and to go back to the one before, one checked step at a time. Where
+    one was found in the last steps, the next are checked at once. Return the first step that was
+    done anew.
     """
     matrix, free, rising, slack, rows, place, steps, free_then, rising_then, _, _ = dense
     n = clock.columns
@@ -91,7 +110,7 @@ def fill_rows(clock: Row, flows: Table, hops: Table, dense: Dense) -> Int:
         ahead += 1
     step, end, turn = first, clock.steps, np.int64(0)
     checked_to = first  # below this step each one is checked
-    back = True
+    back, found = True, False
     frozen, last = 0, 0.0
     while True:
         if back:
@@ -114,6 +133,9 @@ def fill_rows(clock: Row, flows: Table, hops: Table, dense: Dense) -> Int:
                 checked_to = step + STRIDE
                 back = True
                 continue
+            if found:
+                checked_to = step + STRIDE
+                found = False
             if step & (STRIDE - 1) == 0:
                 then = (step >> BITS) * n
                 _copy(free, skip(free_then, then), n)
@@ -126,15 +148,17 @@ def fill_rows(clock: Row, flows: Table, hops: Table, dense: Dense) -> Int:
         column = _next_row(free, rising, steps, turn, ahead)
         if column >= 0 and step < checked_to:
             level = free[column] / rising[column]
-            column = -1 if _is_lower(free, rising, slack, n, level) > 0 else column
+            if _is_lower(free, rising, slack, n, level) > 0:
+                column = _lowest(free, rising, n, column)
+                found = True
         if column < 0:
-            column = _lowest(free, rising, n)
+            column = _lowest(free, rising, n, np.int64(-1))
         level = greater(last, free[column] / rising[column])
         if level <= last * (1.0 + SAME_LEVEL):
             level = last
         row = at(rows, column)
         if row.own != rising[column]:
-            gather(clock, flows, hops, dense, column)
+            gather(clock, dense, column)
         frozen += row.members
         if 100 * row.members + row.used < n:  # in the time of one column of the matrix
             _freeze_flows(dense, column, level)

@@ -4,7 +4,7 @@ import numpy as np
 
 from ubnet.jit import at, between, inner_kernel
 
-from .rows import UNPLACED, Dense, read_clock
+from .rows import UNKNOWN, UNPLACED, Dense, read_clock
 from .state import Int, Row, Table
 
 
@@ -12,7 +12,9 @@ from .state import Int, Row, Table
 def take_slots(flows: Table, hops: Table, links: Table, dense: Dense, flow_id: Int) -> None:
     """Give a flow a slot on each of its links."""
     rows, slots, cells = dense.rows, dense.slots, dense.cells
-    begin, stop = at(flows, flow_id).first_hop, at(flows, flow_id).end_hop
+    flow = at(flows, flow_id)
+    begin, stop = flow.first_hop, flow.end_hop
+    flow.in_rows = 1
     for h in between(begin, stop):
         hop, cell = at(hops, h), at(cells, h)
         column = at(links, hop.link).column
@@ -46,48 +48,42 @@ def give_slots_back(flows: Table, dense: Dense, flow_id: Int) -> None:
 
 
 @inner_kernel
-def join_row(
-    clock: Row, flows: Table, dense: Dense, flow_id: Int, row_id: Int, left: float
-) -> None:
-    """Put a flow with some bytes left into a row."""
+def join_row(clock: Row, dense: Dense, begin: Int, stop: Int, row_id: Int, left: float) -> None:
+    """Put a flow, given by its hops from ``begin`` to ``stop``, with some bytes left into a row."""
     matrix, rows, slots, cells = dense.matrix, dense.rows, dense.slots, dense.cells
-    flow, row = at(flows, flow_id), at(rows, row_id)
+    row = at(rows, row_id)
     if row.members == 0:
         row.served = 0.0
         row.served_low = 0.0
         row.level = 0.0
         row.target = np.inf
-        row.first = -1
         row.since_ps = clock.now
     target = read_clock(row, clock.now) + left
-    flow.row = row_id
-    flow.target = target
     row.moved = 1
     row.members += 1
     if target < row.target:
         row.target = target
-        row.first = flow_id
-    for h in between(flow.first_hop, flow.end_hop):
+    for h in between(begin, stop):
         cell = at(cells, h)
+        slot = at(slots, cell.slot)
         matrix[row_id * clock.columns + cell.column] += cell.share
-        at(slots, cell.slot).row = row_id
+        slot.row = row_id
+        slot.target = target
         if cell.column == row_id:
-            at(slots, cell.slot).target = target
             row.own += cell.share
 
 
 @inner_kernel
-def leave_row(clock: Row, flows: Table, dense: Dense, flow_id: Int) -> None:
-    """Take a flow out of its row."""
+def leave_row(clock: Row, dense: Dense, slot: Row) -> None:
+    """Take the flow of a slot out of its row."""
     matrix, rows, cells = dense.matrix, dense.rows, dense.cells
-    row_id = np.int64(at(flows, flow_id).row)
+    row_id = np.int64(slot.row)
     row = at(rows, row_id)
     row.moved = 1
     row.members -= 1
-    if row.first == flow_id:
-        row.first = -1
-        row.target = -1.0  # until it is looked for, nobody is before it
-    for h in between(at(flows, flow_id).first_hop, at(flows, flow_id).end_hop):
+    if slot.target == row.target:
+        row.target = UNKNOWN
+    for h in between(slot.begin, slot.stop):
         cell = at(cells, h)
         matrix[row_id * clock.columns + cell.column] -= cell.share
         if cell.column == row_id:
@@ -95,7 +91,7 @@ def leave_row(clock: Row, flows: Table, dense: Dense, flow_id: Int) -> None:
 
 
 @inner_kernel
-def gather(clock: Row, flows: Table, hops: Table, dense: Dense, column: Int) -> None:
+def gather(clock: Row, dense: Dense, column: Int) -> None:
     """Move the rising flows of a link that are in other rows to its own."""
     rising, rows, place = dense.rising, dense.rows, dense.place
     slots, cells = dense.slots, dense.cells
@@ -108,7 +104,6 @@ def gather(clock: Row, flows: Table, hops: Table, dense: Dense, column: Int) -> 
         if slot.row != column and place[slot.row] == UNPLACED:
             clock.touched += 1
             missing -= at(cells, slot.hop).share
-            flow_id = np.int64(at(hops, slot.hop).flow)
-            left = at(flows, flow_id).target - read_clock(at(rows, slot.row), clock.now)
-            leave_row(clock, flows, dense, flow_id)
-            join_row(clock, flows, dense, flow_id, column, left)
+            left = slot.target - read_clock(at(rows, slot.row), clock.now)
+            leave_row(clock, dense, slot)
+            join_row(clock, dense, np.int64(slot.begin), np.int64(slot.stop), column, left)

@@ -61,7 +61,9 @@ def enter_rows(
         take_slots(flows, hops, links, dense, flow_id)
         elapsed = float(clock.now - flow.since_ps)
         left = greater(0.0, flow.left - flow.rate * elapsed / PS_PER_S)
-        join_row(clock, flows, dense, flow_id, np.int64(at(links, flow.stopped_by).column), left)
+        begin, stop = np.int64(flow.first_hop), np.int64(flow.end_hop)
+        row_id = np.int64(at(links, flow.stopped_by).column)
+        join_row(clock, dense, begin, stop, row_id, left)
     used: Int = np.int64(0)
     for k in upto(n):
         if at(rows, k).moved != 0:
@@ -87,10 +89,8 @@ def leave_rows(
     for k in upto(clock.links):
         at(links, k).held = 0  # the filling counts anew, but for busy links alone
     clock.dense = 0
-    clock.misses = 0
-    if clock.unfit == CRAMPED:
-        clock.misses = 2  # the next sweep given up leads back
-    elif clock.unfit != 0:
+    clock.misses = 2  # the next sweep given up leads back
+    if clock.unfit != 0 and clock.unfit != CRAMPED:
         clock.misses = -PATIENCE  # such flows may well come again
     clock.unfit = 0
     clock.wait = 1  # a filling sets what sweeps need

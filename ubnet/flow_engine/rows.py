@@ -17,15 +17,15 @@ SPARE_SLOTS = 16  # of a link, for flows that start
 BITS = 4
 STRIDE = 1 << BITS  # steps between snapshots of `free` and `rising`
 UNPLACED = 1 << 30
+UNKNOWN = -1.0  # instead of the first target of a row's flows: nobody is before it
 ROWS = [  # of each link: its row, and its slots
     ("level", "f8"),
     ("new_level", "f8"),
     ("served", "f8"),  # the row's clock at `since_ps`, and what rounding lost of it
     ("served_low", "f8"),
-    ("target", "f8"),  # of the row's first flow to end
+    ("target", "f8"),  # of the row's first flow to end, or UNKNOWN: to be looked for
     ("since_ps", "i8"),
     ("end_ps", "i8"),
-    ("first", "i4"),  # the row's first flow to end, or -1: to be looked for
     ("moved", "i4"),  # 1: flows have come or gone
     ("members", "i4"),  # its flows, and their shares of the link: the diagonal of the matrix
     ("own", "i4"),
@@ -40,7 +40,7 @@ STEPS = [  # the rows in the order in which they froze
     ("frozen", "i8"),  # flows frozen before
 ]
 SLOTS = [  # one for each flow on each link, those of a link side by side
-    ("target", "f8"),  # the flow's, right in the slot on the link that holds it back
+    ("target", "f8"),  # the reading of the clock of its row at which the flow ends
     ("hop", "i4"),
     ("row", "i4"),  # that the flow is in
     ("begin", "i4"),  # the flow's hops, and where they stop

@@ -154,12 +154,11 @@ FLOWS = [  # two cache lines: a flow that moves bytes
     ("left", "f8"),  # bytes left at `since_ps`
     ("since_ps", "i8"),  # when `rate` last changed
     ("volume", "i8"),
-    ("target", "f8"),  # the reading of the clock of its row in the dense matrix at which it ends
-    ("row", "i4"),  # of the dense matrix: the column of the link that holds it back, or -1
+    ("in_rows", "i4"),  # 1 while a row of the dense matrix says what it still knew of itself
     # Row r: one plus the first row that is free and has room for 2**r hops.
     ("first_free", "i4"),
     ("next_free", "i4"),  # one plus the next of these
-    ("room", "5i4"),  # to two cache lines
+    ("room", "7i4"),  # to two cache lines
 ]
 HOPS_OF_FLOWS = [  # one row a link of a route; the active ones of a link are doubly linked
     ("link", "i4"),
