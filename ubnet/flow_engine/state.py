@@ -79,7 +79,7 @@ CLOCK = [  # of the whole simulation
     ("changed_links", "i8"),
     ("odd_flows", "i8"),  # active ones with a weight, a cap or a share of their own
     ("wanted", "i8"),  # columns that a dense matrix would need; 0: none is wanted
-    ("dense", "i8"),  # 1 while `work_dense` has the flows
+    ("dense", "i8"),  # 1 while the active flows are in rows
     ("steps", "i8"),  # rows frozen by the last filling
     ("lowest", "i8"),  # the first of them that has changed since
     ("unfit", "i8"),  # 1: flows have started that do not fit into rows; CRAMPED: for lack of slots
@@ -240,6 +240,7 @@ class Engine(NamedTuple):
 
 
 I8_ROWS = np.dtype(np.int64)
+# What a row of each is, for those who make the tables and for kernels, which find them by it alone.
 ENGINE_ROWS = Engine(
     clock=np.dtype(CLOCK, align=True),
     posted=np.dtype(POSTED, align=True),

@@ -9,7 +9,7 @@ from ubnet.posted_flows import PostedFlows
 from . import clearing, state
 from .blocks import BITS
 from .free_rows import ROOM_A_HOP
-from .rows import CELLS, ROWS, SLOTS, SPARE_SLOTS, STEPS, STRIDE, Dense
+from .rows import DENSE_ROWS, SPARE_SLOTS, STRIDE, Dense
 from .state import F8, Engine
 
 CACHE_LINE = 64
@@ -19,23 +19,24 @@ ROOM = 256  # flows that fresh tables take: clearing out what has ended pays for
 def fresh_engine(capacity: F8, tolerance: float) -> Engine:
     """Return the tables of a simulation without flows."""
     n = len(capacity)
-    engine = Engine(
-        clock=_rows(state.CLOCK, 1),
-        posted=_rows(state.POSTED, ROOM),
-        kinds=_rows(state.KINDS, ROOM),
-        routes=_rows(state.ROUTES, 4 * ROOM),
-        flows=_rows(state.FLOWS, 2 * state.SIZES_OF_ROOM),
-        hops=_rows(state.HOPS_OF_FLOWS, ROOM),
-        edges=_rows(state.EDGES, ROOM),
-        links=_rows(state.LINKS, n + 1),
-        lists=_rows(state.LISTS, ROOM + 1),
-        levels=_rows(state.LEVELS, 2 * (n + ROOM)),
-        recent=_rows(state.RECENT_INSTANTS, state.RECENT),
-        due_ps=np.zeros(ROOM + 1, np.int64),
-        first_ps=np.zeros(ROOM + 1, np.int64),
-        unknown=np.zeros(ROOM + 1, np.int64),
-        ends=np.zeros(ROOM, np.int64),
+    lengths = Engine(
+        clock=1,
+        posted=ROOM,
+        kinds=ROOM,
+        routes=4 * ROOM,
+        flows=2 * state.SIZES_OF_ROOM,
+        hops=ROOM,
+        edges=ROOM,
+        links=n + 1,
+        lists=ROOM + 1,
+        levels=2 * (n + ROOM),
+        recent=state.RECENT,
+        due_ps=ROOM + 1,
+        first_ps=ROOM + 1,
+        unknown=ROOM + 1,
+        ends=ROOM,
     )
+    engine = Engine(*map(_rows, state.ENGINE_ROWS, lengths))
     engine.links.capacity[:n] = capacity
     engine.links.first_hop[:] = -1
     engine.recent.bucket[:] = -1
@@ -84,32 +85,32 @@ def with_room(engine: Engine, posted: PostedFlows) -> Engine:
 def dense_tables(n: int, active_hops: int, hops: int) -> Dense:
     """Return the tables of the dense regime for n links, hops under way and rows of hops."""
     snapshots = n // STRIDE + 2
-    slots = active_hops + active_hops // 2 + SPARE_SLOTS * n
-    return Dense(
-        matrix=np.zeros((n, n), np.int16),
-        free=np.zeros(n),
-        rising=np.zeros(n, np.int32),
-        slack=np.zeros(n),
-        rows=_rows(ROWS, n + 1),
-        place=np.zeros(n + 1, np.int32),
-        steps=_rows(STEPS, n + 1),
-        free_then=np.zeros((snapshots, n)),
-        rising_then=np.zeros((snapshots, n), np.int32),
-        slots=_rows(SLOTS, slots),
-        cells=_rows(CELLS, hops),
+    lengths = Dense(
+        matrix=n * n,
+        free=n,
+        rising=n,
+        slack=n,
+        rows=n + 1,
+        place=n + 1,
+        steps=n + 1,
+        free_then=snapshots * n,
+        rising_then=snapshots * n,
+        slots=active_hops + active_hops // 2 + SPARE_SLOTS * n,
+        cells=hops,
     )
+    return Dense(*map(_rows, DENSE_ROWS, lengths))
 
 
 def longer(table: Any, n: int, used: int | None = None) -> Any:
     """Return a copy of a table, or of the rows that are used, with room for n rows."""
-    more = np.zeros(n, table.dtype) if table.dtype.names is None else _rows(table.dtype, n)
+    more = _rows(table.dtype, n)
     more[: len(table)][:used] = table[:used]
     return more
 
 
-def _rows(columns: Any, n: int) -> Any:
-    """Return a fresh table of n rows."""
-    kind = np.dtype(columns, align=True)
+def _rows(kind: Any, n: int) -> Any:
+    """Return a fresh table or column of n rows, given what a row is."""
     raw = np.zeros(n * kind.itemsize + CACHE_LINE, np.uint8)
     first = -raw.ctypes.data % CACHE_LINE  # no row spans more cache lines than it must
-    return raw[first : first + n * kind.itemsize].view(kind).view(np.recarray)
+    rows = raw[first : first + n * kind.itemsize].view(kind)
+    return rows if kind.names is None else rows.view(np.recarray)
