@@ -48,6 +48,8 @@ def _want_dense(clock: Row, hops: Table, links: Table) -> None:
     columns = clock.links
     if columns > MOST_COLUMNS:
         columns = clock.busy_links
+    if clock.odd_flows > 0 or columns > MOST_COLUMNS:
+        return
     for k in upto(clock.busy_links):
         link = at(links, at(links, k).busy)
         if link.crowd > MOST_SHARES:
@@ -60,8 +62,7 @@ def _want_dense(clock: Row, hops: Table, links: Table) -> None:
             h = hop.next
         if total > MOST_SHARES:
             return
-    if clock.odd_flows == 0 and columns <= MOST_COLUMNS:
-        clock.wanted = columns
+    clock.wanted = columns
 
 
 @inlined_kernel

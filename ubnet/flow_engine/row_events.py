@@ -16,8 +16,8 @@ def take_rows_due(
     clock: Row, posted: Table, flows: Table, hops: Table, lists: Table, dense: Dense
 ) -> Int:
     """Take flows whose time has come out of their rows; return how many are in the batch."""
-    _, _, _, _, rows, place, steps, _, rising_then, slots, cells = dense
-    n, now = np.int64(0), clock.now
+    rows, place, steps, rising_then = dense.rows, dense.place, dense.steps, dense.rising_then
+    n, now, slots, cells = np.int64(0), clock.now, dense.slots, dense.cells
     for k in upto(clock.steps):
         row_id = at(steps, k).row
         row = at(rows, row_id)
@@ -82,12 +82,11 @@ def _are_fit(
             if column < 0:
                 clock.unfit = 1
                 continue
+            row = at(rows, column)
             rising_then[column] += np.int64(hop.share)
             if rising_then[column] > MOST_SHARES:
                 clock.unfit = 1
-            elif (
-                at(rows, column).slot + link.crowd > at(rows, column).slot_end and clock.unfit == 0
-            ):
+            elif row.slot + link.crowd > row.slot_end and clock.unfit == 0:
                 clock.unfit = CRAMPED
     return bool(clock.unfit == 0)
 

@@ -28,7 +28,8 @@ def enter_rows(
     clock: Row, flows: Table, hops: Table, links: Table, lists: Table, levels: Table, dense: Dense
 ) -> None:
     """Sort the active flows into rows by what holds them back, and the rows by level."""
-    _, _, _, slack, rows, place, steps, free_then, rising_then, _, _ = dense
+    slack, rows, place, steps = dense.slack, dense.rows, dense.place, dense.steps
+    free_then, rising_then = dense.free_then, dense.rising_then
     n, slots_given = clock.wanted, np.int64(0)
     clock.columns = n
     clock.wanted = 0
@@ -38,7 +39,7 @@ def enter_rows(
     for k in upto(clock.links):
         at(links, k).column = -1
     for k in upto(n):
-        link_id = np.int64(k if n == clock.links else at(links, k).busy)
+        link_id = k if n == clock.links else at(links, k).busy
         link, row = at(links, link_id), at(rows, k)
         link.column = k
         row.link = link_id
