@@ -141,8 +141,13 @@ def test_a_column_of_one_row_stands_for_all(kind, n):
 
 
 def test_rows_are_not_counted_where_they_do_not_follow_each_other():
+    apart = np.arange(8)[::2]
     with pytest.raises((numba.TypingError, ValueError), match="contiguous"):
-        move_on(np.zeros(4, ROW).view(np.recarray), np.arange(8)[::2], 1)
+        move_on(np.zeros(4, ROW).view(np.recarray), apart, 1)
+    with pytest.raises((numba.TypingError, ValueError), match="contiguous"):
+        summed(apart, 4)
+    with pytest.raises(ValueError, match="contiguous"):
+        hand_over([np.arange(4), apart])
 
 
 class Tables(NamedTuple):

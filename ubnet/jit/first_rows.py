@@ -21,8 +21,14 @@ def row_of(kind: Any) -> Any:
     return kind if isinstance(kind, types.Record) else types.CPointer(kind)
 
 
-def _must_be_contiguous(array: Any) -> None:
-    """Refuse to compile for an array whose rows do not follow each other."""
+def refuse_gaps(array: Any) -> None:
+    """Refuse an array whose rows do not follow each other."""
+    if not array.flags.c_contiguous:
+        raise ValueError(f"{array!r}: {NOT_CONTIGUOUS}")
+
+
+def _refuse_layout(array: Any) -> None:
+    """Refuse to compile for arrays whose rows need not follow each other."""
     if array.layout != "C":
         raise numba.TypingError(f"{array}: {NOT_CONTIGUOUS}")
 
@@ -42,7 +48,7 @@ def _take(typing_context: Any, array: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return context.make_array(array)(context, builder, arguments[0]).data
 
-    _must_be_contiguous(array)
+    _refuse_layout(array)
     return row_of(array.dtype)(array), generate
 
 
@@ -56,7 +62,7 @@ def _take_value(typing_context: Any, column: Any, row: Any) -> Any:
         place = builder.gep(its.data, [index], inbounds=True)
         return context.unpack_value(builder, column.dtype, place)
 
-    _must_be_contiguous(column)
+    _refuse_layout(column)
     return column.dtype(column, numba.int64), generate
 
 
@@ -80,8 +86,7 @@ def _look_up(table: Any, index: Any) -> Any:
 
 def _hand_on(array: Any) -> Any:
     """Return what an array holds, one after the other; what is written to it is in the array."""
-    if not array.flags.c_contiguous:
-        raise ValueError(f"{array!r}: {NOT_CONTIGUOUS}")
+    refuse_gaps(array)
     return array.reshape(-1)
 
 
@@ -100,6 +105,7 @@ def _write_into(source: Any, target: Any) -> None:
 
 def _look_up_value(column: Any, row: Any) -> Any:
     """Return what a column has in a row; one row stands for all."""
+    refuse_gaps(column)
     return _look_up(column, 0 if len(column) == 1 else row)
 
 

@@ -11,16 +11,18 @@ import numba
 import numpy as np
 from numba.core import types
 
-from .first_rows import first_row, row_of
+from .first_rows import first_row, refuse_gaps, row_of
 from .word import COMPILES, word
 
 
 def hand_over(tables: Sequence[Any]) -> Any:
     """Return what kernels take in place of tables: where the first row of each is.
 
-    Whoever hands them over keeps them until kernels have done with them, and anew where one is
-    replaced. Where nothing is compiled, kernels get the tables themselves.
+    Whoever hands them over keeps them until kernels have done with them, and hands all over anew
+    where one is replaced. Where nothing is compiled, kernels get the tables themselves.
     """
+    for table in tables:
+        refuse_gaps(table)
     if not COMPILES:
         return tuple(tables)
     return np.array([table.ctypes.data for table in tables])
