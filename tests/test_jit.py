@@ -70,6 +70,8 @@ print(total(1), sum(total.stats.cache_hits.values()))
     (tmp_path / "callee.py").write_text(callee.format("100 * x"))
     assert run_program(tmp_path, caller) == ["101", "0"]
     assert run_program(tmp_path, caller) == ["101", "1"]
+    # What is kept of a kernel holds those that it calls: they are not kept themselves.
+    assert [path.name.split("-")[0] for path in tmp_path.rglob("*.nbi")] == ["program.total"]
 
 
 def test_python_looks_for_garbage_seldom_while_a_kernel_of_ours_is_compiled(tmp_path):
