@@ -102,7 +102,7 @@ def activate(
     """
     kind, equals = at(kinds, at(posted, row).kind), _count_equals(posted, row)
     flow_id = take_row(clock, flows, np.int64(kind.hops))
-    flow, place = at(flows, flow_id), np.int64(clock.active)
+    flow, place = at(flows, flow_id), clock.active
     at(posted, row).flow = flow_id
     clock.active += 1
     clock.events += equals
@@ -125,7 +125,7 @@ def activate(
         let_in(clock, flow, links, lists, flow_id)
     cap, odd = kind.cap, False
     for k in upto(kind.hops):
-        stop, h = at(routes, kind.first_stop + k), np.int64(flow.first_hop + k)
+        stop, h = at(routes, kind.first_stop + k), flow.first_hop + k
         hop, link, share = at(hops, h), at(links, stop.link), stop.share * float(equals)
         after = link.first_hop
         hop.link = stop.link
@@ -166,7 +166,7 @@ def deactivate(
     last = at(lists, clock.active).active
     at(lists, place).active = last
     set_due(clock, blocks, place, blocks.due_ps[clock.active])
-    set_due(clock, blocks, np.int64(clock.active), np.int64(NEVER))
+    set_due(clock, blocks, clock.active, np.int64(NEVER))
     at(flows, last).position = place
     flow.position = -1
     clock.odd_flows -= flow.odd

@@ -7,8 +7,6 @@ side.
 
 from typing import NamedTuple
 
-import numpy as np
-
 from ubnet.jit import between, inlined_kernel, lesser, merged_kernel, upto
 
 from .state import NEVER, Column, Engine, Int, Row
@@ -75,18 +73,18 @@ def find_next_end(clock: Row, blocks: Blocks) -> None:
     """Find the first end of all active flows, and the blocks from the first to the last with it."""
     due_ps, first_ps = blocks.due_ps, blocks.first_ps
     for k in upto(clock.unknown_blocks):
-        block, first = blocks.unknown[k], np.int64(NEVER)
+        block, first = blocks.unknown[k], NEVER
         for place in between(block << BITS, lesser(clock.active, (block + 1) << BITS)):
             first = lesser(first, due_ps[place])
         first_ps[block] = first
     clock.unknown_blocks = 0
-    n, soonest = (clock.active + SIZE - 1) >> BITS, np.int64(NEVER)
+    n, soonest = (clock.active + SIZE - 1) >> BITS, NEVER
     for block in upto(n):
         soonest = lesser(soonest, first_ps[block])
     clock.next_end = soonest
     if soonest == NEVER:
         return
-    block = np.int64(0)
+    block = 0
     while first_ps[block] > soonest:
         block += 1
     clock.first_block = block

@@ -57,16 +57,17 @@ def latest_of(clock: Row, lists: Table) -> Int:
     It is the first end and the tolerance, or the next start.
     """
     first = clock.next_end
-    latest = first + np.int64(float(first) * (float(clock.tolerance) * 1e-9))
+    latest: Int = first + np.int64(float(first) * (float(clock.tolerance) * 1e-9))
     if clock.waiting > 0:  # what starts meanwhile starts at its own time
         latest = greater(first, lesser(latest, at(lists, 0).waiting_ps))
-    return np.int64(latest)
+    return latest
 
 
 @inner_kernel
 def hold_back(clock: Row, lists: Table, blocks: Blocks) -> Int:
     """Return when the flows that end next may end together: with the last of them."""
-    latest, last, active = latest_of(clock, lists), clock.next_end, clock.active
+    latest, active = latest_of(clock, lists), clock.active
+    last: Int = clock.next_end
     for block in upto((active + SIZE - 1) >> BITS):
         if blocks.first_ps[block] <= latest:
             clock.first_block = lesser(clock.first_block, block)
@@ -74,7 +75,7 @@ def hold_back(clock: Row, lists: Table, blocks: Blocks) -> Int:
             for k in between(block << BITS, lesser(active, (block + 1) << BITS)):
                 if last < blocks.due_ps[k] <= latest:
                     last = blocks.due_ps[k]
-    return np.int64(last)
+    return last
 
 
 @inlined_kernel

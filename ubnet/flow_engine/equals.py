@@ -83,7 +83,7 @@ def count_keys(
     keys, seen, mask = first_row(key), first_row(times), len(times) - 1
     own_kinds, shared = len(kind) == 0, 0
     for k in upto(len(key)):
-        row = k if own_kinds else np.int64(kinds[k])
+        row = k if own_kinds else kinds[k]
         word = of_row(nbytes, row) ^ (of_row(start_ps, row) << 3)
         word = (word ^ (word >> 32)) & 0xFFFFFFFF
         for h in between(begin[row], begin[row + 1]):
@@ -133,10 +133,10 @@ def group(
         slot, tries = (keys[k] >> 3) & mask, 0
         while slots[slot] > 0 and tries < MOST_TRIES:
             tries += 1
-            other = np.int64(slots[slot]) - 1
+            other = slots[slot] - 1
             one = at(posted, first + other)
             alike = keys[other] == keys[k] and one.since_ps == entry.since_ps
-            alike = alike and _are_equal(kinds, routes, np.int64(one.kind), np.int64(entry.kind))
+            alike = alike and _are_equal(kinds, routes, one.kind, entry.kind)
             if alike and (len(dep) == 0 or _wait_alike(begin, before, gate, other, k)):
                 at(posted, one.bucket).equal = first + k
                 one.bucket = first + k

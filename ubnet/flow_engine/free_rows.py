@@ -25,11 +25,12 @@ def size_of_room(hops: Int) -> Int:
 def take_row(clock: Row, flows: Table, hops: Int) -> Int:
     """Return a row with room for so many hops: the one that came free last, or a fresh one."""
     size = size_of_room(hops)
-    sizes, free = at(flows, size), np.int64(at(flows, size).first_free) - 1
+    sizes = at(flows, size)
+    free: Int = sizes.first_free - 1
     if free >= 0:
         sizes.first_free = at(flows, free).next_free
     else:
-        free = np.int64(clock.flow_rows)
+        free = clock.flow_rows
         clock.flow_rows += 1
         at(flows, free).first_hop = clock.hop_rows
         clock.hop_rows += 1 << size
@@ -49,6 +50,6 @@ def pass_by(clock: Row, hops: Int) -> None:
 def give_back(flows: Table, flow_id: Int) -> None:
     """Let a row be free for flows with as many hops."""
     flow = at(flows, flow_id)
-    sizes = at(flows, size_of_room(np.int64(flow.end_hop - flow.first_hop)))
+    sizes = at(flows, size_of_room(flow.end_hop - flow.first_hop))
     flow.next_free = sizes.first_free
     sizes.first_free = flow_id + 1

@@ -99,10 +99,10 @@ def sum_up(clock: Row, flows: Table, hops: Table, links: Table, link_id: Int) ->
         weight = hop.share * flow.weight
         if flow.open_in == clock.epoch:
             link.open_count += 1
-            count_own(hops, hop, link, np.int64(h), weight)
+            count_own(hops, hop, link, h, weight)
         elif flow.stopped_by == link_id:
             link.held_level = flow.level
-            count_own(hops, hop, link, np.int64(h), weight)
+            count_own(hops, hop, link, h, weight)
         else:
             link.most = greater(link.most, flow.level)
             leave_more(link, -weight * flow.level)

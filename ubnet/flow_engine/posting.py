@@ -23,17 +23,18 @@ from .waiting import push_waiting
 @merged_kernel
 def _row_of(clock: Row, posted: Table, number: Int) -> Int:
     """Return the row of a flow that has not ended: rows stand in the order of numbers."""
-    below, above = np.int64(0), np.int64(clock.rows)
-    guess = number - (clock.posted - clock.rows)  # where it stands if none after it was cleared
+    below, above = np.int64(0), clock.rows
+    # Where it stands if none after it was cleared.
+    guess: Int = number - (clock.posted - clock.rows)
     if guess >= 0 and at(posted, guess).number == number:
-        return np.int64(guess)
+        return guess
     while above - below > 1:
         middle = (below + above) >> 1
         if at(posted, middle).number <= number:
             below = middle
         else:
             above = middle
-    return np.int64(below)
+    return below
 
 
 @inner_kernel
@@ -101,7 +102,7 @@ def _write(clock: Row, posted: Table, start_ps: I8, kind: I4, watch: Mask, n: In
     kinds, own = first_row(kind), len(kind) == 0
     for k in upto(n):
         entry = at(posted, clock.rows + k)
-        row = k if own else np.int64(kinds[k])
+        row = k if own else kinds[k]
         entry.kind = clock.kind_rows + row
         entry.since_ps = of_row(start_ps, row)
         entry.number = clock.posted + k
@@ -163,7 +164,8 @@ def enqueue(
     given = engine_of(where)
     clock, posted, kinds, routes = at(given.clock, 0), given.posted, given.kinds, given.routes
     edges, lists, recent, ends = given.edges, given.lists, given.recent, given.ends
-    first, n = clock.rows, np.int64(len(kind) if len(kind) > 0 else len(route_ptr) - 1)
+    first = clock.rows
+    n = len(kind) if len(kind) > 0 else len(route_ptr) - 1
     if not _has_room(clock, n, route_ptr, route_link, dep, kind):
         return False
     _write_kinds(

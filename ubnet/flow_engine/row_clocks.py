@@ -73,7 +73,8 @@ def unpack_rows(clock: Row, flows: Table, lists: Table, blocks: Blocks, dense: D
 def hold_back_rows(clock: Row, lists: Table, dense: Dense) -> Int:
     """Do as `hold_back` does, with rows."""
     rows, steps, slots = dense.rows, dense.steps, dense.slots
-    latest, last = latest_of(clock, lists), clock.next_end
+    latest = latest_of(clock, lists)
+    last: Int = clock.next_end
     for k in upto(clock.steps):
         row_id = at(steps, k).row
         row = at(rows, row_id)
@@ -84,4 +85,4 @@ def hold_back_rows(clock: Row, lists: Table, dense: Dense) -> Int:
                     end = end_of(slot.target, row)
                     if last < end <= latest:
                         last = end
-    return np.int64(last)
+    return last

@@ -66,7 +66,7 @@ def _settle(
                 if own:
                     discount_own(link, weight)
             elif not own:
-                count_own(hops, hop, link, np.int64(h), weight)
+                count_own(hops, hop, link, h, weight)
             if link.own_count == 0 and not is_in_question(clock, link):
                 continue
         if link_id != by:
@@ -103,7 +103,7 @@ def _let_rise(
                     if hop.link != link_id:
                         weight = hop.share * flow.weight
                         leave_more(other, weight * flow.level)
-                        count_own(hops, hop, other, np.int64(h), weight)
+                        count_own(hops, hop, other, h, weight)
                 look_again(clock, links, other, np.int64(hop.link))
         own = np.int64(at(hops, own).next_own)
     return waiting
@@ -262,7 +262,7 @@ def sweep(
     budget = 2 * clock.hops
     if clock.odd_flows == 0:  # the dense regime costs no more for more flows
         budget = lesser(budget, greater(FEW_HOPS, clock.busy_links**2 // FIELDS_A_HOP))
-    waiting: Int = _begin_sweep(clock, flows, hops, links, lists, levels)
+    waiting = _begin_sweep(clock, flows, hops, links, lists, levels)
     last, lowest = 0.0, at(levels, 0)
     while True:
         waiting = _look(clock, flows, hops, links, levels, waiting)
@@ -271,7 +271,7 @@ def sweep(
         # What comes into question next must find room in the heap, outdated entries included.
         if clock.looked > budget or waiting + clock.active + clock.busy_links > clock.level_room:
             return False
-        level, of = lowest.level, np.int64(lowest.of)
+        level, of = lowest.level, lowest.of
         if of >= 0:
             level = _look_closely(clock, flows, hops, links, of, level)
             if lowest.level < level < np.inf:
