@@ -29,8 +29,8 @@ from ubnet.jit import (
     together,
     upto,
 )
+from ubnet.jit.word import COMPILES
 
-COMPILES = os.environ.get("NUMBA_DISABLE_JIT") != "1"
 SMALL = st.integers(-3, 5)
 EDGES = st.sampled_from([-(2**62), -1, 0, 1, 2**31, 2**62])
 ROW = np.dtype([("whole", "i8"), ("real", "f8"), ("small", "i2"), ("many", "3i4")], align=True)
@@ -179,9 +179,9 @@ def test_kernels_are_stale_when_what_they_are_written_in_has_changed(tmp_path):
     folder = Path(ubnet.jit.__file__).parent
     copy = tmp_path / "copied"
     shutil.copytree(folder, copy)
-    kind = importlib.util.spec_from_file_location("copied.decorators", copy / "decorators.py")
-    decorators = importlib.util.module_from_spec(kind)
-    kind.loader.exec_module(decorators)
+    spec = importlib.util.spec_from_file_location("copied.decorators", copy / "decorators.py")
+    decorators = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(decorators)
     (tmp_path / "kernels").mkdir()
     before = decorators._stamp(tmp_path / "kernels")
     (copy / "counting.py").write_text("")

@@ -42,6 +42,8 @@ class FlowSim:
     days of virtual time; ends later than that are not promised, and refused where the clock cannot
     hold them. Weights lie between 1e-100 and 1e100, caps are > 0, shares finite and > 0.
 
+    `copy.deepcopy` and pickle give a simulation that goes on by itself, in the middle of a run too.
+
     Examples
     --------
     >>> sim = FlowSim([1e9])
