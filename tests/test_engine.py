@@ -242,6 +242,17 @@ def test_no_column_is_called_as_numpy_calls_what_each_row_has():
     assert [name for name in columns if hasattr(np.record, name)] == []
 
 
+def test_rows_span_no_more_cache_lines_than_they_must():
+    rows, line = state.ENGINE_ROWS, tables.CACHE_LINE
+    assert (rows.flows.itemsize, rows.links.itemsize) == (2 * line, 3 * line)
+    assert rows.links.fields["free"][1] == line  # a flow alone on its links reads but the first
+    assert rows.posted.itemsize == 48
+    engine = tables.fresh_engine(np.ones(3), 0.0)
+    grown = [tables.longer(table, 3 * len(table)) for table in engine]
+    assert [table.ctypes.data % line for table in (*engine, *grown)] == [0] * 2 * len(engine)
+    assert [table.dtype for table in grown] == list(rows)
+
+
 def test_hand_calculated_cases():
     # Weights 1 and 3 on a link of 1 GB/s: 250 and 750 MB/s.
     assert (
