@@ -11,6 +11,7 @@ from ubnet.flow_engine.state import PLACES
 from ubnet.flowsim import FlowSim
 
 WAYS = {
+    "copy": copy.copy,
     "deepcopy": copy.deepcopy,
     "pickle": lambda sim: pickle.loads(pickle.dumps(sim)),
 }

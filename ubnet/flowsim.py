@@ -3,7 +3,7 @@
 Its loop: take all events of this instant, apply them, re-allocate once, find the next finish.
 """
 
-from typing import Any
+import copy
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -42,7 +42,7 @@ class FlowSim:
     days of virtual time; ends later than that are not promised, and refused where the clock cannot
     hold them. Weights lie between 1e-100 and 1e100, caps are > 0, shares finite and > 0.
 
-    `copy.deepcopy` and pickle give a simulation that goes on by itself, in the middle of a run too.
+    `copy.copy`, `copy.deepcopy` and pickle give one that goes on by itself, within a run as well.
 
     Examples
     --------
@@ -66,14 +66,16 @@ class FlowSim:
             )
         self._capacity = capacities(capacity)
         self._driver = Driver(self._capacity, tolerance)
-        self._clock = self._driver.clock
         self._seen = np.zeros(len(self._capacity), np.int64)
         self._checked = 1
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        """Begin as a copy of another one, at its time, with a clock of its own."""
-        self.__dict__.update(state)
-        self._clock = self._driver.clock
+    def __copy__(self) -> "FlowSim":
+        """Return a simulation that goes on by itself: two cannot share tables."""
+        return copy.deepcopy(self)
+
+    @property
+    def _clock(self) -> NDArray[np.int64]:
+        return self._driver.clock
 
     def __repr__(self) -> str:
         return (

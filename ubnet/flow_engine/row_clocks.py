@@ -7,7 +7,7 @@ from ubnet.jit import at, between, greater, inner_kernel, lesser, merged_kernel,
 from .blocks import Blocks, forget_all
 from .ends import latest_of
 from .row_filling import fill_rows
-from .rows import UNKNOWN, Dense, end_of
+from .rows import NOT_FOUND, Dense, end_of
 from .state import NEVER, PS_PER_S, Int, Row, Table
 
 
@@ -39,7 +39,7 @@ def reallocate_rows(clock: Row, dense: Dense) -> None:
         row.level = row.new_level
         row.since_ps = now
         row.moved = 0
-        if row.target == UNKNOWN:
+        if row.target == NOT_FOUND:
             _find_first(slots, row, np.int64(at(steps, k).row))
         row.end_ps = end_of(row.target, row)
     soonest = NEVER

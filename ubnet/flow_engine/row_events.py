@@ -7,7 +7,7 @@ from ubnet.jit import at, between, inner_kernel, lesser, merged_kernel, upto
 from .ends import note_held
 from .heaps import sort_rows
 from .row_members import give_slots_back, join_row, leave_row, take_slots
-from .rows import BITS, STRIDE, UNPLACED, Dense, end_of
+from .rows import SNAPSHOT_BITS, STRIDE, UNPLACED, Dense, end_of
 from .state import CRAMPED, MOST_SHARES, Int, Row, Table
 
 
@@ -38,7 +38,7 @@ def take_rows_due(
         clock.lowest = lesser(clock.lowest, step)
         for h in between(at(flows, flow_id).first_hop, at(flows, flow_id).end_hop):
             cell = at(cells, h)
-            for snapshot in upto((step >> BITS) + 1):
+            for snapshot in upto((step >> SNAPSHOT_BITS) + 1):
                 rising_then[snapshot * clock.columns + cell.column] -= cell.share
         leave_row(clock, dense, slot)
         give_slots_back(flows, dense, flow_id)
@@ -50,11 +50,11 @@ def _lower(clock: Row, flows: Table, hops: Table, links: Table, dense: Dense, fl
     """Lower `clock.lowest` to a snapshot before which one more flow fills none of its links."""
     rows, place, steps = dense.rows, dense.place, dense.steps
     free_then, rising_then = dense.free_then, dense.rising_then
-    snapshot = clock.lowest >> BITS
+    snapshot = clock.lowest >> SNAPSHOT_BITS
     for h in between(at(flows, flow_id).first_hop, at(flows, flow_id).end_hop):
         hop = at(hops, h)
         column = at(links, hop.link).column
-        snapshot = lesser(snapshot, place[column] >> BITS)
+        snapshot = lesser(snapshot, place[column] >> SNAPSHOT_BITS)
         while snapshot > 0:
             level = at(rows, at(steps, snapshot * STRIDE - 1).row).level
             then = snapshot * clock.columns + column
@@ -107,7 +107,7 @@ def start_in_rows(
         for h in between(flow.first_hop, flow.end_hop):
             hop = at(hops, h)
             column = np.int64(at(links, hop.link).column)
-            for snapshot in between(1, (clock.lowest >> BITS) + 1):
+            for snapshot in between(1, (clock.lowest >> SNAPSHOT_BITS) + 1):
                 rising_then[snapshot * clock.columns + column] += np.int64(hop.share)
             if place[column] < place[row_id]:
                 row_id = column
@@ -116,5 +116,5 @@ def start_in_rows(
             at(steps, clock.steps).row = row_id
             clock.steps += 1
         take_slots(flows, hops, links, dense, flow_id)
-        begin, stop = np.int64(flow.first_hop), np.int64(flow.end_hop)
-        join_row(clock, dense, begin, stop, row_id, float(flow.volume))
+        slot = at(dense.slots, at(dense.cells, flow.first_hop).slot)
+        join_row(clock, dense, slot, row_id, float(flow.volume))

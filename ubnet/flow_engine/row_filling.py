@@ -5,15 +5,15 @@ import numpy as np
 from ubnet.jit import at, between, greater, inner_kernel, lesser, skip, upto
 
 from .row_members import gather
-from .rows import BITS, STRIDE, UNPLACED, Dense
+from .rows import SNAPSHOT_BITS, STRIDE, UNPLACED, Dense
 from .state import NEVER, SAME_LEVEL, Column, Int, Row, Table
 
-AT_ONCE = 64  # columns
+AT_ONCE = 64  # columns that are compared before any of them is looked at by itself
 LOOK_AHEAD = 16  # rows of the last order that are compared for the next place
 
 
 @inner_kernel
-def _is_lower(free: Column, rising: Column, slack: Column, n: Int, level: float) -> Int:
+def _count_lower(free: Column, rising: Column, slack: Column, n: Int, level: float) -> Int:
     """Return how many of n links would be full below a level."""
     lower = 0
     for k in upto(n):
@@ -59,8 +59,9 @@ def _freeze_row(row: Column, free: Column, rising: Column, n: Int, level: float)
 @inner_kernel
 def _freeze_flows(dense: Dense, row_id: Int, level: float) -> None:
     """Do what `_freeze_row` does, flow by flow."""
-    _, free, rising, _, rows, _, _, _, _, slots, cells = dense
-    for k in between(at(rows, row_id).slot, at(rows, row_id).slot + at(rows, row_id).used):
+    free, rising, slots, cells = dense.free, dense.rising, dense.slots, dense.cells
+    row = at(dense.rows, row_id)
+    for k in between(row.slot, row.slot + row.used):
         slot = at(slots, k)
         if slot.row == row_id:
             for h in between(slot.begin, slot.stop):
@@ -70,7 +71,7 @@ def _freeze_flows(dense: Dense, row_id: Int, level: float) -> None:
 
 
 @inner_kernel
-def _copy(source: Column, target: Column, n: Int) -> None:
+def _copy_row(source: Column, target: Column, n: Int) -> None:
     """Copy a row of n."""
     for k in upto(n):
         target[k] = source[k]
@@ -92,6 +93,42 @@ def _next_row(free: Column, rising: Column, steps: Table, turn: Int, ahead: Int)
 
 
 @inner_kernel
+def _keep(dense: Dense, step: Int, n: Int) -> None:
+    """Keep what is left before a step, for fillings that begin there."""
+    then = (step >> SNAPSHOT_BITS) * n
+    _copy_row(dense.free, skip(dense.free_then, then), n)
+    _copy_row(dense.rising, skip(dense.rising_then, then), n)
+
+
+@inner_kernel
+def _go_back(clock: Row, dense: Dense, step: Int, end: Int, first: Int) -> float:
+    """Go back to what was kept before a step; return the level of the step before it.
+
+    The rows from there to ``end`` have no place any more. Steps before ``first`` stand from the
+    last filling, and so do their levels.
+    """
+    rows, steps, then = dense.rows, dense.steps, (step >> SNAPSHOT_BITS) * clock.columns
+    _copy_row(skip(dense.free_then, then), dense.free, clock.columns)
+    _copy_row(skip(dense.rising_then, then), dense.rising, clock.columns)
+    for k in between(step, end):
+        dense.place[at(steps, k).row] = UNPLACED
+    if step == 0:
+        return 0.0
+    below = at(rows, at(steps, step - 1).row)
+    return float(below.level if step == first else below.new_level)
+
+
+@inner_kernel
+def _freeze(dense: Dense, column: Int, level: float, n: Int) -> None:
+    """Take a row at a level out of all columns, in whichever way is faster."""
+    row = at(dense.rows, column)
+    if 100 * row.members + row.used < n:  # in the time of one column of the matrix
+        _freeze_flows(dense, column, level)
+    else:
+        _freeze_row(skip(dense.matrix, column * n), dense.free, dense.rising, n, level)
+
+
+@inner_kernel
 def fill_rows(clock: Row, dense: Dense) -> Int:
     """Freeze rows in the order of their levels, from the last snapshot below all changes.
 
@@ -101,58 +138,43 @@ def fill_rows(clock: Row, dense: Dense) -> Int:
     one was found in the last steps, the next are checked at once. Return the first step that was
     done anew.
     """
-    matrix, free, rising, slack, rows, place, steps, free_then, rising_then, _, _ = dense
-    n = clock.columns
+    free, rising, slack, n = dense.free, dense.rising, dense.slack, clock.columns
+    rows, place, steps = dense.rows, dense.place, dense.steps
     first: Int = lesser(clock.lowest, clock.steps) & -STRIDE
-    ahead = np.int64(0)
+    ahead, turn = np.int64(0), np.int64(0)
     for k in between(first, clock.steps):
         at(steps, ahead).before = at(steps, k).row
         ahead += 1
-    step, end, turn = first, clock.steps, np.int64(0)
-    checked_to = first  # below this step each one is checked
-    back, found = True, False
-    frozen, last = 0, 0.0
+    last = _go_back(clock, dense, first, clock.steps, first)
+    frozen = at(steps, first).frozen
+    step, begun = first, first  # the next step, and the last one gone back to
+    checked_to, passed_over = first, False  # below this step each one is checked
     while True:
-        if back:
-            then = (step >> BITS) * n
-            _copy(skip(free_then, then), free, n)
-            _copy(skip(rising_then, then), rising, n)
-            for k in between(step, end):
-                place[at(steps, k).row] = UNPLACED
-            frozen = at(steps, step).frozen
-            last = 0.0
-            if step > 0:
-                below = at(rows, at(steps, step - 1).row)
-                last = below.level if step == first else below.new_level
-            turn = np.int64(0)
-            back = False
-        elif step & (STRIDE - 1) == 0 or frozen == clock.active:
-            if step > checked_to and _is_lower(free, rising, slack, n, last) > 0:
-                end = step
-                step = (step - 1) & -STRIDE
-                checked_to = step + STRIDE
-                back = True
-                continue
-            if found:
-                checked_to = step + STRIDE
-                found = False
-            if step & (STRIDE - 1) == 0:
-                then = (step >> BITS) * n
-                _copy(free, skip(free_then, then), n)
-                _copy(rising, skip(rising_then, then), n)
-            at(steps, step).frozen = frozen
+        snapshot = step & (STRIDE - 1) == 0
+        if step > begun and (snapshot or frozen == clock.active):
+            if step > checked_to and _count_lower(free, rising, slack, n, last) > 0:
+                begun = (step - 1) & -STRIDE
+                last = _go_back(clock, dense, begun, step, first)
+                frozen, turn = at(steps, begun).frozen, np.int64(0)
+                step, checked_to = begun, begun + STRIDE
+            else:
+                if snapshot:
+                    _keep(dense, step, n)
+                at(steps, step).frozen = frozen
+                if passed_over:
+                    checked_to, passed_over = step + STRIDE, False
         if frozen == clock.active:
             break
         while turn < ahead and rising[at(steps, turn).before] == 0:
             turn += 1
         column = _next_row(free, rising, steps, turn, ahead)
-        if column >= 0 and step < checked_to:
-            level = free[column] / rising[column]
-            if _is_lower(free, rising, slack, n, level) > 0:
-                column = _lowest(free, rising, n, column)
-                found = True
         if column < 0:
             column = _lowest(free, rising, n, np.int64(-1))
+        elif step < checked_to:
+            level = free[column] / rising[column]
+            if _count_lower(free, rising, slack, n, level) > 0:
+                column = _lowest(free, rising, n, column)
+                passed_over = True
         level = greater(last, free[column] / rising[column])
         if level <= last * (1.0 + SAME_LEVEL):
             level = last
@@ -160,10 +182,7 @@ def fill_rows(clock: Row, dense: Dense) -> Int:
         if row.own != rising[column]:
             gather(clock, dense, column)
         frozen += row.members
-        if 100 * row.members + row.used < n:  # in the time of one column of the matrix
-            _freeze_flows(dense, column, level)
-        else:
-            _freeze_row(skip(matrix, column * n), free, rising, n, level)
+        _freeze(dense, column, level, n)
         place[column] = step
         row.new_level = level
         at(steps, step).row = column

@@ -4,7 +4,7 @@ import numpy as np
 
 from ubnet.jit import at, between, inner_kernel
 
-from .rows import UNKNOWN, UNPLACED, Dense, read_clock
+from .rows import NOT_FOUND, UNPLACED, Dense, read_clock
 from .state import Int, Row, Table
 
 
@@ -48,8 +48,8 @@ def give_slots_back(flows: Table, dense: Dense, flow_id: Int) -> None:
 
 
 @inner_kernel
-def join_row(clock: Row, dense: Dense, begin: Int, stop: Int, row_id: Int, left: float) -> None:
-    """Put a flow, given by its hops from ``begin`` to ``stop``, with some bytes left into a row."""
+def join_row(clock: Row, dense: Dense, slot: Row, row_id: Int, left: float) -> None:
+    """Put the flow of a slot, with some bytes left, into a row."""
     matrix, rows, slots, cells = dense.matrix, dense.rows, dense.slots, dense.cells
     row = at(rows, row_id)
     if row.members == 0:
@@ -63,12 +63,11 @@ def join_row(clock: Row, dense: Dense, begin: Int, stop: Int, row_id: Int, left:
     row.members += 1
     if target < row.target:
         row.target = target
-    for h in between(begin, stop):
+    for h in between(slot.begin, slot.stop):
         cell = at(cells, h)
-        slot = at(slots, cell.slot)
         matrix[row_id * clock.columns + cell.column] += cell.share
-        slot.row = row_id
-        slot.target = target
+        at(slots, cell.slot).row = row_id
+        at(slots, cell.slot).target = target
         if cell.column == row_id:
             row.own += cell.share
 
@@ -82,7 +81,7 @@ def leave_row(clock: Row, dense: Dense, slot: Row) -> None:
     row.moved = 1
     row.members -= 1
     if slot.target == row.target:
-        row.target = UNKNOWN
+        row.target = NOT_FOUND
     for h in between(slot.begin, slot.stop):
         cell = at(cells, h)
         matrix[row_id * clock.columns + cell.column] -= cell.share
@@ -106,4 +105,4 @@ def gather(clock: Row, dense: Dense, column: Int) -> None:
             missing -= at(cells, slot.hop).share
             left = slot.target - read_clock(at(rows, slot.row), clock.now)
             leave_row(clock, dense, slot)
-            join_row(clock, dense, np.int64(slot.begin), np.int64(slot.stop), column, left)
+            join_row(clock, dense, slot, column, left)

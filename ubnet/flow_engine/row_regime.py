@@ -62,9 +62,8 @@ def enter_rows(
         take_slots(flows, hops, links, dense, flow_id)
         elapsed = float(clock.now - flow.since_ps)
         left = greater(0.0, flow.left - flow.rate * elapsed / PS_PER_S)
-        begin, stop = np.int64(flow.first_hop), np.int64(flow.end_hop)
-        row_id = np.int64(at(links, flow.stopped_by).column)
-        join_row(clock, dense, begin, stop, row_id, left)
+        slot = at(dense.slots, at(dense.cells, flow.first_hop).slot)
+        join_row(clock, dense, slot, np.int64(at(links, flow.stopped_by).column), left)
     used: Int = np.int64(0)
     for k in upto(n):
         if at(rows, k).moved != 0:

@@ -14,16 +14,16 @@ from ubnet.jit import greater, inner_kernel, together
 from .state import NEVER, PS_PER_S, ROUND_UP, Column, Int, Row, Table
 
 SPARE_SLOTS = 16  # of a link, for flows that start
-BITS = 4
-STRIDE = 1 << BITS  # steps between snapshots of `free` and `rising`
+SNAPSHOT_BITS = 4
+STRIDE = 1 << SNAPSHOT_BITS  # steps between snapshots of `free` and `rising`
 UNPLACED = 1 << 30
-UNKNOWN = -1.0  # instead of the first target of a row's flows: nobody is before it
+NOT_FOUND = -1.0  # instead of the first target of a row's flows: nobody is before it
 ROWS = [  # of each link: its row, and its slots
     ("level", "f8"),
     ("new_level", "f8"),
     ("served", "f8"),  # the row's clock at `since_ps`, and what rounding lost of it
     ("served_low", "f8"),
-    ("target", "f8"),  # of the row's first flow to end, or UNKNOWN: to be looked for
+    ("target", "f8"),  # of the row's first flow to end, or NOT_FOUND: to be looked for
     ("since_ps", "i8"),
     ("end_ps", "i8"),
     ("moved", "i4"),  # 1: flows have come or gone

@@ -154,7 +154,7 @@ FLOWS = [  # two cache lines: a flow that moves bytes
     ("left", "f8"),  # bytes left at `since_ps`
     ("since_ps", "i8"),  # when `rate` last changed
     ("volume", "i8"),
-    ("in_rows", "i4"),  # 1 while a row of the dense matrix says what it still knew of itself
+    ("in_rows", "i4"),  # 1 once the dense regime has it: its row there says what it has left
     # Row r: one plus the first row that is free and has room for 2**r hops.
     ("first_free", "i4"),
     ("next_free", "i4"),  # one plus the next of these

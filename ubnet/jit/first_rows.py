@@ -35,6 +35,13 @@ def _refuse_layout(array: Any) -> None:
 
 def _find(typing_context: Any, first: Any, index: Any) -> Any:
     """Compile the step from the first row of a table to another."""
+    if not isinstance(first, types.Record):
+        raise numba.TypingError(f"{first}: `at` finds rows of tables; columns are indexed")
+    return _skip(typing_context, first, index)
+
+
+def _skip(typing_context: Any, first: Any, index: Any) -> Any:
+    """Compile the step from the first row of a table or column to another."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.gep(arguments[0], [arguments[1]], inbounds=True)
@@ -68,6 +75,8 @@ def _take_value(typing_context: Any, column: Any, row: Any) -> Any:
 
 def _copy(typing_context: Any, source: Any, target: Any) -> Any:
     """Compile the copy of a row's contents into another."""
+    if source != target:
+        raise numba.TypingError(f"{source} and {target}: rows are copied within a table")
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         one = context.get_constant(types.intp, 1)
@@ -112,5 +121,5 @@ def _look_up_value(column: Any, row: Any) -> Any:
 at = word(_find, _look_up)
 first_row = word(_take, _hand_on)
 copy_row = word(_copy, _write_into)
-skip = word(_find, _go_on)
+skip = word(_skip, _go_on)
 of_row = word(_take_value, _look_up_value)
