@@ -1,5 +1,10 @@
 """No makespan is below the busiest link's time or the longest chain's."""
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -67,6 +72,15 @@ def test_what_no_clock_sees_end_has_no_bounds_either(case, bound):
     n = len(flows["nbytes"])
     with pytest.raises(FlowError, match=r"flow \d would end after"):
         bound([1e6], 0, route_ptr=range(n + 1), route_link=[0] * n, **flows)
+
+
+@pytest.mark.skipif(os.environ.get("NUMBA_DISABLE_JIT") == "1", reason="is what is run")
+def test_nor_does_it_warn_of_what_no_clock_sees_with_the_jit_off():
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", __file__]
+    command += ["-k", "no_clock_sees_end"]
+    bare, root = os.environ | {"NUMBA_DISABLE_JIT": "1"}, Path(__file__).parents[1]
+    done = subprocess.run(command, env=bare, cwd=root, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
 
 
 def test_shares_and_caps_at_the_ends_of_floats_are_bounds_without_a_warning():

@@ -252,6 +252,6 @@ def set_rate(clock: Row, flow: Row, links: Table, blocks: Blocks) -> None:
     flow.left = left
     flow.since_ps = now
     flow.rate = rate
-    duration = left / rate * PS_PER_S
+    duration = float(left) / float(rate) * PS_PER_S
     due_ps = now + np.int64(duration + ROUND_UP) if duration < 4e18 else NEVER
     set_due(clock, blocks, np.int64(flow.position), due_ps)

@@ -9,6 +9,9 @@ from ubnet.jit import at, between, first_row, inner_kernel, merged_kernel, of_ro
 
 from .state import I4, I8, U1, Column, Int, Mask, Row, Table
 
+# 2**16 over the golden ratio: multiples of it spread keys evenly (D. Knuth, The Art of Computer
+# Programming, vol. 3, 6.4).
+GOLDEN = 40503
 MOST_TRIES = 64  # flows that are compared with one for being equal
 NO_ROOM = tuple(np.zeros(0, kind) for kind in (np.int32, np.uint8, np.int32))
 
@@ -87,10 +90,10 @@ def count_keys(
         word = of_row(nbytes, row) ^ (of_row(start_ps, row) << 3)
         word = (word ^ (word >> 32)) & 0xFFFFFFFF
         for h in between(begin[row], begin[row + 1]):
-            word = ((word << 5) ^ (word >> 11) ^ links[h]) * 40503 & 0xFFFFFFFF
+            word = ((word << 5) ^ (word >> 11) ^ links[h]) * GOLDEN & 0xFFFFFFFF
         if len(dep) > 0:
             for j in between(first_dep[k], first_dep[k + 1]):
-                word = ((word << 5) ^ (word >> 11) ^ before[j]) * 40503 & 0xFFFFFFFF
+                word = ((word << 5) ^ (word >> 11) ^ before[j]) * GOLDEN & 0xFFFFFFFF
         word = (word ^ (word >> 15)) & 0x7FFFFFFF
         keys[k] = word
         if seen[word & mask] > 0:

@@ -92,6 +92,6 @@ def read_clock(row: Row, now: Int) -> float:
 def end_of(target: float, row: Row) -> Int:
     """Return when a row's clock will show a target."""
     left = (target - row.served) - row.served_low
-    duration = float(greater(0.0, left) / row.level * PS_PER_S)
+    duration = float(greater(0.0, left)) / float(row.level) * PS_PER_S
     end: Int = row.since_ps + np.int64(duration + ROUND_UP) if duration < 4e18 else NEVER
     return end

@@ -3,11 +3,11 @@
 The same numbers come out where nothing is compiled (``NUMBA_DISABLE_JIT=1``).
 """
 
-from .ahead import fetch
 from .counting import between, greater, lesser, upto
 from .decorators import borrowing_kernel, inlined_kernel, inner_kernel, kernel, merged_kernel
 from .first_rows import at, copy_row, first_row, of_row, skip
 from .places import hand_over, together
+from .prefetch import fetch
 
 __all__ = [
     "at",
