@@ -7,13 +7,23 @@ import numpy as np
 import pytest
 
 from tests.instances import all_to_all, poisson
+from ubnet.errors import FlowError
 from ubnet.flow_engine.state import PLACES
 from ubnet.flowsim import FlowSim
+
+
+def pickled(sim):
+    """Return a simulation as a pickle, and what it holds beside it, which may be read alone."""
+    beside = []
+    pickle_ = pickle.dumps(sim, protocol=5, buffer_callback=beside.append)
+    return pickle_, [bytes(buffer.raw()) for buffer in beside]
+
 
 WAYS = {
     "copy": copy.copy,
     "deepcopy": copy.deepcopy,
     "pickle": lambda sim: pickle.loads(pickle.dumps(sim)),
+    "beside": lambda sim: pickle.loads(pickled(sim)[0], buffers=pickled(sim)[1]),
 }
 RUNS = {"dense": all_to_all("moe", "ecmp", 24), "sparse": poisson(300, 0.5)}
 
@@ -55,3 +65,32 @@ def test_a_copy_outlives_the_other(way):
     del sim
     other.run()
     assert other.finish_ps.tolist() == wanted
+
+
+@pytest.mark.parametrize("regime", RUNS)
+def test_what_may_be_read_alone_is_not_written_to(regime):
+    sim = posted(RUNS[regime])
+    sim.run_until(10**8)
+    pickle_, beside = pickled(sim)
+    before = [bytearray(buffer) for buffer in beside]
+    ends = []
+    for _ in range(2):
+        other = pickle.loads(pickle_, buffers=beside)
+        other.post([10**6] * 600, np.arange(601), [0] * 600)
+        other.run()
+        ends.append(other.finish_ps.tolist())
+    assert len(beside) > 0
+    assert beside == before
+    assert ends[0] == ends[1]
+
+
+@pytest.mark.parametrize("other", ["engine", "dense"])
+def test_tables_of_another_version_are_refused(other):
+    driver = posted(RUNS["dense"])._driver
+    engine, dense = driver.__getstate__()
+    if other == "engine":
+        engine = engine._replace(flows=np.zeros(len(engine.flows), [("level", "f8")]))
+    else:
+        dense = dense._replace(rising=np.zeros(3, np.int64))
+    with pytest.raises(FlowError, match="another version of ubnet"):
+        driver.__setstate__((engine, dense))

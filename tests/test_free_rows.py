@@ -1,5 +1,8 @@
 """Rows of flows that move bytes are used again, whatever the lengths of their routes."""
 
+import copy
+import sys
+
 import numpy as np
 import pytest
 
@@ -7,8 +10,9 @@ from tests.instances import all_to_all
 from tests.naive import compiled, naive_flows
 from tests.test_engine import assert_equal_ends
 from ubnet.flow_ends import simulate_flows
-from ubnet.flow_engine import tables
+from ubnet.flow_engine import driver, tables
 from ubnet.flow_engine.free_rows import ROOM_A_HOP
+from ubnet.flow_engine.state import PLACES
 from ubnet.flowsim import FlowSim
 from ubnet.jit import first_rows
 
@@ -142,6 +146,55 @@ def test_a_post_that_finds_no_memory_changes_nothing(monkeypatch, failing):
     assert engine.clock[0].level_room == len(engine.levels)
     sim.run()
     assert sim.finish_ps.tolist() == whole.tolist()
+
+
+def interrupted(call, nth):
+    """Call a function; say whether an interrupt before the nth line of the driver's ended it."""
+    tracer, lines = sys.gettrace(), []
+
+    def trace(frame, event, _):
+        if frame.f_code.co_filename != driver.__file__:
+            return None
+        if event == "line":
+            lines.append(frame.f_lineno)
+            if len(lines) == nth + 1:
+                raise KeyboardInterrupt
+        return trace
+
+    sys.settrace(trace)
+    try:
+        call()
+    except KeyboardInterrupt:
+        return True
+    finally:
+        sys.settrace(tracer)
+    return False
+
+
+@pytest.mark.parametrize("regime", ["sparse", "dense"])
+def test_an_interrupt_leaves_no_kernel_with_tables_that_are_gone(regime):
+    flows, t_ps = chains(np.random.default_rng(1), 200), 10**6
+    if regime == "dense":
+        flows, t_ps = all_to_all("moe", "ecmp", 24), 10**8
+    begun = FlowSim(flows.pop("capacity"))
+    begun.post(**flows)
+    begun.run_until(t_ps)
+    assert begun._driver.clock[PLACES["dense"]] == (regime == "dense")
+    more, held = (np.full(3000, 10), np.arange(3001), np.zeros(3000, np.int64)), []
+    whole = copy.deepcopy(begun)
+    whole.post(*more)
+    whole.run()
+    for nth in range(1000):
+        sim = copy.deepcopy(begun)
+        held.append((sim._driver.engine, sim._driver._dense))  # where a stale address would lead
+        stopped = interrupted(lambda: sim.post(*more), nth)  # noqa: B023
+        if sim.size == begun.size:
+            sim.post(*more)
+        sim.run()
+        assert sim.finish_ps.tolist() == whole.finish_ps.tolist()
+        if not stopped:
+            break
+    assert 20 < nth < 1000
 
 
 def test_a_row_before_the_first_is_an_error_where_nothing_is_compiled():

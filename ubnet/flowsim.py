@@ -4,11 +4,12 @@ Its loop: take all events of this instant, apply them, re-allocate once, find th
 """
 
 import copy
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ubnet.column import capacities
+from ubnet.column import BEHAVED, capacities
 from ubnet.errors import FlowError
 from ubnet.flow_engine import moving, state
 from ubnet.flow_engine.driver import Driver
@@ -68,6 +69,15 @@ class FlowSim:
         self._driver = Driver(self._capacity, tolerance)
         self._seen = np.zeros(len(self._capacity), np.int64)
         self._checked = 1
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Begin as a copy of another one.
+
+        Kernels write to arrays, or are compiled for those that could be written to.
+        """
+        self.__dict__.update(state)
+        self._capacity = np.require(self._capacity, requirements=BEHAVED)
+        self._seen = np.require(self._seen, requirements=BEHAVED)
 
     def __copy__(self) -> "FlowSim":
         """Return a simulation that goes on by itself: two cannot share tables."""

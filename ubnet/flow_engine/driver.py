@@ -1,15 +1,19 @@
 """Drives the tables: makes room in them, and hands them to the kernels."""
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
+from ubnet.column import BEHAVED
+from ubnet.errors import FlowError
 from ubnet.jit import hand_over
 from ubnet.posted_flows import PostedFlows
 
 from . import loop, posting, row_regime, tables
 from .equals import room_to_compare
-from .rows import Dense
-from .state import F8, PLACES, ROOMS, Engine
+from .rows import DENSE_ROWS, Dense
+from .state import ENGINE_ROWS, F8, PLACES, ROOMS, Engine
 
 NO_DENSE = tables.dense_tables(0, 0, 0)
 
@@ -27,6 +31,13 @@ class Driver:
         The numbers of flows whose ends the last `work` reports.
     """
 
+    engine: Engine
+    clock: NDArray[np.int64]
+    reported: NDArray[np.int64]
+    _dense: Dense
+    _where: Any
+    _where_dense: Any
+
     def __init__(self, capacity: F8, tolerance: float) -> None:
         self._take_dense(NO_DENSE)
         self._take(tables.fresh_engine(capacity, tolerance))
@@ -36,10 +47,24 @@ class Driver:
         return self.engine, self._dense
 
     def __setstate__(self, state: tuple[Engine, Dense]) -> None:
-        """Begin with copies of another one's tables."""
+        """Begin with copies of another one's tables.
+
+        Kernels write wherever these lie, also to what may only be read (a file that is mapped, a
+        pickle's own bytes): of such tables copies are made.
+
+        Raises
+        ------
+        FlowError
+            For tables of another version of ubnet, whose rows are others.
+        """
         engine, dense = state
-        self._take_dense(dense)
-        self._take(engine)
+        if _rows_of(engine) != ENGINE_ROWS or _rows_of(dense) != DENSE_ROWS:
+            raise FlowError(
+                "this copy of a simulation is of another version of ubnet, whose tables have other "
+                "columns; post its flows to a FlowSim of this version"
+            )
+        self._take_dense(Dense(*map(_to_write, dense)))
+        self._take(Engine(*map(_to_write, engine)))
 
     def post(self, flows: PostedFlows) -> None:
         """Write flows, which were checked, behind the others."""
@@ -76,15 +101,30 @@ class Driver:
         self._take(engine)
 
     def _take(self, engine: Engine) -> None:
-        """Take new tables; note where they lie, how long they are, and what is read of them."""
-        self.engine = engine
+        """Take new tables; note where they lie, how long they are, and what is read of them.
+
+        All at once, and their lengths last: an interrupt from the keyboard must leave no kernel to
+        look for tables where there are none any more.
+        """
+        vars(self).update(
+            engine=engine,
+            clock=engine.clock.view(np.int64, np.ndarray),
+            reported=np.asarray(engine.lists.reported),
+            _where=hand_over(engine),
+        )
         for table, room in ROOMS.items():
             engine.clock[0][room] = len(getattr(engine, table))
-        self.clock: NDArray[np.int64] = engine.clock.view(np.int64, np.ndarray)
-        self.reported: NDArray[np.int64] = np.asarray(engine.lists.reported)
-        self._where = hand_over(engine)
 
     def _take_dense(self, dense: Dense) -> None:
-        """Take new tables of the dense regime."""
-        self._dense = dense
-        self._where_dense = hand_over(dense)
+        """Take new tables of the dense regime, and note where they lie, at once as well."""
+        vars(self).update(_dense=dense, _where_dense=hand_over(dense))
+
+
+def _rows_of(given: Engine | Dense) -> tuple[Any, ...]:
+    """Return what a row of each table is."""
+    return tuple(table.dtype for table in given)
+
+
+def _to_write(table: Any) -> Any:
+    """Return a table, or a copy of one that must not be written to where it lies."""
+    return np.require(table, requirements=BEHAVED)
