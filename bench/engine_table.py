@@ -5,9 +5,9 @@
 Every workload runs in a process of its own, one thread; times are medians of CPU seconds and
 include building the engine's tables. The first row is the first run after an installation, which
 compiles all kernels of the engine; the processes of the others load them, as every later run does.
-Memory is the peak of the process, with Python, Numba and the workload's own arrays. ``--twin`` also
-runs the refill-everything kernel of tests/naive.py, compiled by Numba, on those workloads that it
-ends within about a minute.
+Memory is the peak of the process when it has run the workload once, with Python, Numba and the
+workload's own arrays. ``--twin`` also runs the refill-everything kernel of tests/naive.py, compiled
+by Numba, on those workloads that it ends within about a minute.
 """
 
 import argparse
@@ -101,14 +101,15 @@ def measure(name: str, repeat: int, twin: bool) -> dict[str, Any]:
     workload = make()
     columns = {key: value for key, value in workload.items() if key != "capacity"}
     seconds: list[float] = []
+    memory_mb = 0.0
     while not seconds or (len(seconds) < repeat and seconds[-1] < MOST_S):
         began = time.process_time()
         sim = FlowSim(workload["capacity"], tolerance)
         sim.post(**columns)
         sim.run()
         seconds.append(time.process_time() - began)
+        memory_mb = memory_mb or peak_mb()
     ends = sim.finish_ps
-    memory_mb = peak_mb()
     bound_ps = lower_bounds(**workload).ps
     figures = {
         "seconds": statistics.median(seconds),
