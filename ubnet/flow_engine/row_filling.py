@@ -9,7 +9,8 @@ from .rows import SNAPSHOT_BITS, STRIDE, UNPLACED, Dense
 from .state import NEVER, SAME_LEVEL, Column, Int, Row, Table
 
 AT_ONCE = 64  # columns that are compared before any of them is looked at by itself
-LOOK_AHEAD = 16  # rows of the last order that are compared for the next place
+LOOK_AHEAD = 12  # rows of the last order that are compared for the next place
+LOOK_FURTHER = 48  # where steps are checked, because links were passed over lately
 
 
 @inner_kernel
@@ -78,7 +79,7 @@ def _copy_row(source: Column, target: Column, n: Int) -> None:
 
 
 @inner_kernel
-def _next_row(free: Column, rising: Column, steps: Table, turn: Int, ahead: Int) -> Int:
+def _next_row(free: Column, rising: Column, steps: Table, turn: Int, ahead: Int, most: Int) -> Int:
     """Return the lowest of the next few rows of the last filling's order; -1 if there is none."""
     column, seen = -1, 0
     for k in between(turn, ahead):
@@ -87,7 +88,7 @@ def _next_row(free: Column, rising: Column, steps: Table, turn: Int, ahead: Int)
             if column < 0 or free[other] * rising[column] < free[column] * rising[other]:
                 column = other
             seen += 1
-            if seen == LOOK_AHEAD:
+            if seen == most:
                 break
     return column
 
@@ -167,7 +168,8 @@ def fill_rows(clock: Row, dense: Dense) -> Int:
             break
         while turn < ahead and rising[at(steps, turn).before] == 0:
             turn += 1
-        column = _next_row(free, rising, steps, turn, ahead)
+        most = np.int64(LOOK_FURTHER if step < checked_to else LOOK_AHEAD)
+        column = _next_row(free, rising, steps, turn, ahead, most)
         if column < 0:
             column = _lowest(free, rising, n, np.int64(-1))
         elif step < checked_to:
